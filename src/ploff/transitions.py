@@ -1,0 +1,348 @@
+"""Logged transitions: one immutable container, a JAX pytree.
+
+Shapes: N transitions, M states, A action dimensions. Every state is stored once. Rows 0 … N−1 of `observations` are the
+states in which the N actions were taken; the rows behind them are the states that no action was taken in (an episode's
+last). `successors[i]` is the row of the state that followed transition i, −1 where the log does not tell.
+
+`terminals` marks that the process ended: nothing follows, no value is bootstrapped. `timeouts` marks that the recording
+was cut: the process went on, and so does the bootstrap. They are never the same flag.
+
+Arrays keep the type they were logged in, on the host, until `to_device` makes them float32 JAX arrays.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from ploff.errors import DataError
+
+AnyArray = np.ndarray | jax.Array
+UNKNOWN = -1  # successor of a transition whose next state was not logged
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ActionSpace:
+    """What an action may be: a vector in a box, or one of n choices."""
+
+    kind: Literal["box", "discrete"]
+    low: tuple[float, ...] = ()  # a bound per dimension, for a box
+    high: tuple[float, ...] = ()
+    n: int = 0  # number of choices, for a discrete space
+
+    def __post_init__(self):
+        if self.kind == "discrete" and self.n < 1:
+            raise DataError(f"a discrete action space needs n >= 1, got {self.n}")
+        if self.kind == "box" and (not self.low or len(self.low) != len(self.high)):
+            raise DataError(
+                f"a box needs as many lower as upper bounds, got {len(self.low)} and {len(self.high)}"
+            )
+
+    @classmethod
+    def box(cls, low: Any, high: Any) -> "ActionSpace":
+        """A box with the given bounds, one a dimension."""
+        return cls(
+            kind="box",
+            low=tuple(float(x) for x in np.atleast_1d(low)),
+            high=tuple(float(x) for x in np.atleast_1d(high)),
+        )
+
+    @classmethod
+    def discrete(cls, n: int) -> "ActionSpace":
+        """N choices, numbered from 0."""
+        return cls(kind="discrete", n=int(n))
+
+    @property
+    def width(self) -> int:
+        """The length of an encoded action."""
+        return self.n if self.kind == "discrete" else len(self.low)
+
+    def encode(self, actions: AnyArray) -> Float[Array, "*B width"]:
+        """Actions as the networks see them: one-hot where they are choices, as they are in a box."""
+        if self.kind == "discrete":
+            return jax.nn.one_hot(actions, self.n)
+        return jnp.asarray(actions, jnp.float32)
+
+    def sample(self, key: jax.Array, count: int) -> Float[Array, "count width"]:
+        """Encoded actions drawn uniformly: U(A)."""
+        if self.kind == "discrete":
+            return jax.nn.one_hot(jax.random.randint(key, (count,), 0, self.n), self.n)
+        low, high = jnp.asarray(self.low), jnp.asarray(self.high)
+        return jax.random.uniform(key, (count, self.width), minval=low, maxval=high)
+
+
+class Affine(eqx.Module):
+    """A recorded, reversible change of units: stored = (original − shift) / scale."""
+
+    shift: AnyArray
+    scale: AnyArray
+
+    @classmethod
+    def identity(cls) -> "Affine":
+        """Leaves values as they are."""
+        return cls(shift=np.float32(0.0), scale=np.float32(1.0))  # pyright: ignore[reportArgumentType]
+
+    def apply(self, original: AnyArray) -> AnyArray:
+        """From the log's units to the stored ones."""
+        return (original - self.shift) / self.scale
+
+    def invert(self, stored: AnyArray) -> AnyArray:
+        """From the stored units back to the log's."""
+        return stored * self.scale + self.shift
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a dataset comes from, as far as its file says."""
+
+    name: str = "unnamed"  # what `ploff data show` calls it
+    environment: str | None = None  # a name that `ploff.make_environment` knows, or a Gymnasium id
+    physics: Literal["d4rl", "gymnasium"] = "gymnasium"  # whose physics its transitions obey
+    reference_scores: tuple[float, float] | None = None  # returns that normalise to 0 and to 100
+
+
+class Batch(NamedTuple):
+    """Transitions as a learner sees them: encoded actions, successors beside states."""
+
+    observations: Float[Array, "B *obs"]
+    actions: Float[Array, "B A"]
+    rewards: Float[Array, "B"]
+    next_observations: Float[Array, "B *obs"]
+    terminals: Bool[Array, "B"]
+
+
+class Transitions(eqx.Module):
+    """N logged transitions over M ≥ N states; see the module's text."""
+
+    observations: AnyArray  # [M, ...]
+    actions: AnyArray  # [N, A] in a box, [N] integers where discrete
+    rewards: AnyArray  # [N]
+    terminals: AnyArray  # [N] bool
+    timeouts: AnyArray  # [N] bool
+    successors: AnyArray  # [N] int32, rows of `observations`, or UNKNOWN
+    action_space: ActionSpace = eqx.field(static=True)
+    origin: Origin = eqx.field(static=True, default=Origin())
+    reward_units: Affine = eqx.field(default_factory=Affine.identity)
+    observation_units: Affine = eqx.field(default_factory=Affine.identity)
+    infos: Mapping[str, AnyArray] = eqx.field(
+        default_factory=dict
+    )  # [N, ...] each; carried, never trained on
+
+    @classmethod
+    def from_rows(
+        cls,
+        *,
+        observations: np.ndarray,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        terminals: np.ndarray,
+        timeouts: np.ndarray,
+        next_observations: np.ndarray | None = None,
+        action_space: ActionSpace,
+        origin: Origin = Origin(),  # noqa: B008 - frozen
+        infos: Mapping[str, np.ndarray] | None = None,
+    ) -> "Transitions":
+        """Builds the container from one row a transition, in the order they were logged.
+
+        A next observation that is, bit for bit, the following row of the same episode is not stored again. Any other is
+        kept as a state of its own. Without `next_observations`, an episode's last successor is unknown.
+        """
+        count = len(rewards)
+        successors = np.arange(1, count + 1, dtype=np.int32)
+        inside = ~(terminals | timeouts)
+        inside[-1:] = False  # nothing follows the last row
+        if next_observations is None:
+            successors[~inside] = UNKNOWN
+        else:
+            follows = inside.copy()
+            follows[:-1] &= _rows_equal(next_observations[:-1], observations[1:])
+            own = np.flatnonzero(~follows)
+            successors[own] = count + np.arange(len(own), dtype=np.int32)
+            observations = np.concatenate([observations, next_observations[own]])
+        return cls(
+            observations=observations,
+            actions=actions,
+            rewards=rewards,
+            terminals=terminals,
+            timeouts=timeouts,
+            successors=successors,
+            action_space=action_space,
+            origin=origin,
+            infos=dict(infos or {}),
+        )
+
+    def __len__(self) -> int:
+        return self.rewards.shape[0]
+
+    @property
+    def num_states(self) -> int:
+        """M: states in the log, each counted once, those without an action included."""
+        return self.observations.shape[0]
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """The shape of one observation."""
+        return tuple(self.observations.shape[1:])
+
+    # Episodes, derived from the flags.
+
+    def episode_ends(self) -> Int[np.ndarray, "E"]:
+        """The row of each episode's last transition. The log's last row ends an episode, flagged or not."""
+        flagged = np.asarray(self.terminals) | np.asarray(self.timeouts)
+        flagged[-1:] = True
+        return np.flatnonzero(flagged)
+
+    def episode_starts(self) -> Int[np.ndarray, "E"]:
+        """The row of each episode's first transition."""
+        return np.concatenate([[0], self.episode_ends()[:-1] + 1]) if len(self) else np.zeros(0, int)
+
+    def episode_lengths(self) -> Int[np.ndarray, "E"]:
+        """Transitions in each episode."""
+        return self.episode_ends() - self.episode_starts() + 1
+
+    def episode_returns(self) -> Float[np.ndarray, "E"]:
+        """Undiscounted return of each episode, in the environment's own reward."""
+        rewards = np.asarray(self.reward_units.invert(np.asarray(self.rewards, np.float64)))
+        return np.add.reduceat(rewards, self.episode_starts()) if len(self) else np.zeros(0)
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """The episode that a transition is in, and its step there, both from 0."""
+        ends = self.episode_ends()
+        episode = int(np.searchsorted(ends, row))
+        return episode, int(row - self.episode_starts()[episode])
+
+    def select_episodes(self, episodes: Any) -> "Transitions":
+        """The named episodes alone, in the order given: for splits that no episode straddles."""
+        starts, ends = self.episode_starts(), self.episode_ends()
+        rows = np.concatenate([np.arange(starts[e], ends[e] + 1) for e in np.atleast_1d(episodes)])
+        return self._from_rows_of(rows)
+
+    def _from_rows_of(self, rows: np.ndarray) -> "Transitions":
+        successors = np.asarray(self.successors)[rows]
+        place = np.full(self.num_states, UNKNOWN, np.int32)
+        place[rows] = np.arange(len(rows), dtype=np.int32)
+        renumbered = np.where(successors == UNKNOWN, UNKNOWN, place[successors])
+        own = np.flatnonzero((renumbered == UNKNOWN) & (successors != UNKNOWN))
+        renumbered[own] = len(rows) + np.arange(len(own), dtype=np.int32)
+        states = np.concatenate([rows, successors[own]])
+        return dataclasses.replace(
+            self,
+            observations=self.observations[states],
+            actions=self.actions[rows],
+            rewards=self.rewards[rows],
+            terminals=self.terminals[rows],
+            timeouts=self.timeouts[rows],
+            successors=renumbered,
+            infos={key: value[rows] for key, value in self.infos.items()},
+        )
+
+    # Rows for learners.
+
+    def next_observations(self, rows: Any = slice(None)) -> np.ndarray:
+        """The states that followed, a copy; NaN where the log does not tell (a repeat of the state for integers)."""
+        followed = np.asarray(self.successors)[rows]
+        unknown = followed == UNKNOWN
+        states = np.asarray(self.observations)
+        following = states[np.where(unknown, np.arange(len(self))[rows], followed)]
+        if np.issubdtype(following.dtype, np.floating):
+            following[unknown] = np.nan
+        return following
+
+    def rows_with_successor(self) -> Int[np.ndarray, "K"]:
+        """Transitions whose next state is known: the metric learns from these."""
+        return np.flatnonzero(np.asarray(self.successors) != UNKNOWN)
+
+    def rows_with_target(self) -> Int[np.ndarray, "K"]:
+        """Transitions with a temporal-difference target: a known next state, or an end that needs none."""
+        return np.flatnonzero((np.asarray(self.successors) != UNKNOWN) | np.asarray(self.terminals))
+
+    def batch(self, rows: Int[Array, "B"]) -> Batch:
+        """Gathers transitions, inside or outside jit. An unknown successor reads the state itself: sample around it."""
+        successors = jnp.asarray(self.successors)[rows]
+        successors = jnp.where(successors == UNKNOWN, rows, successors)
+        states = jnp.asarray(self.observations)
+        return Batch(
+            observations=states[rows].astype(jnp.float32),
+            actions=self.action_space.encode(jnp.asarray(self.actions)[rows]),
+            rewards=jnp.asarray(self.rewards)[rows],
+            next_observations=states[successors].astype(jnp.float32),
+            terminals=jnp.asarray(self.terminals)[rows],
+        )
+
+    def to_device(self) -> "Transitions":
+        """The same transitions as JAX arrays: float32 (images stay uint8), without the infos."""
+        bare = dataclasses.replace(self, infos={})
+        return jax.tree.map(_for_device, bare)
+
+    # Units.
+
+    def with_unit_rewards(self) -> "Transitions":
+        """Rewards mapped to [0, 1] by the log's own extremes; all zeros where they are all equal (method, section 1)."""
+        rewards = np.asarray(self.rewards, np.float64)
+        low, high = (rewards.min(), rewards.max()) if len(rewards) else (0.0, 0.0)
+        step = Affine(shift=np.asarray(low), scale=np.asarray(high - low if high > low else 1.0))
+        return dataclasses.replace(
+            self,
+            rewards=np.asarray(step.apply(rewards), np.float32),
+            reward_units=_compose(self.reward_units, step),
+        )
+
+    def with_standard_observations(self, floor: float = 1e-3) -> "Transitions":
+        """Observations with mean 0 and deviation 1 per dimension, over the N states in which actions were taken.
+
+        Args:
+          floor: the least deviation that is divided by; a dimension that hardly moves is not blown up.
+        """
+        acted = np.asarray(self.observations)[: len(self)]
+        mean = acted.mean(axis=0, dtype=np.float64)
+        deviation = np.maximum(acted.std(axis=0, dtype=np.float64), floor)
+        step = Affine(shift=mean.astype(np.float32), scale=deviation.astype(np.float32))
+        return dataclasses.replace(
+            self,
+            observations=np.asarray(step.apply(np.asarray(self.observations)), np.float32),
+            observation_units=_compose(self.observation_units, step),
+        )
+
+    def in_original_units(self) -> "Transitions":
+        """Undoes every change of units."""
+        return dataclasses.replace(
+            self,
+            observations=self.observation_units.invert(self.observations),
+            rewards=self.reward_units.invert(self.rewards),
+            observation_units=Affine.identity(),
+            reward_units=Affine.identity(),
+        )
+
+    def nbytes(self) -> int:
+        """Bytes that the container's arrays hold."""
+        return sum(leaf.nbytes for leaf in jax.tree.leaves(self) if hasattr(leaf, "nbytes"))
+
+
+def _rows_equal(a: np.ndarray, b: np.ndarray, chunk: int = 65_536) -> np.ndarray:
+    """Which rows are the same bit for bit (so −0.0 ≠ 0.0, and a NaN equals itself), a chunk at a time."""
+    if a.dtype != b.dtype:
+        raise DataError(
+            f"observations are {b.dtype} but next_observations are {a.dtype}; log both in one type"
+        )
+    equal = np.empty(len(a), bool)
+    for start in range(0, len(a), chunk):
+        rows = slice(start, start + chunk)
+        x, y = (np.ascontiguousarray(z[rows]).view(f"u{z.dtype.itemsize}") for z in (a, b))
+        equal[rows] = (x == y).reshape(len(x), -1).all(axis=1)
+    return equal
+
+
+def _compose(first: Affine, second: Affine) -> Affine:
+    """`first`, then `second`, as one change of units."""
+    return Affine(shift=first.invert(second.shift), scale=first.scale * second.scale)
+
+
+def _for_device(leaf: AnyArray) -> jax.Array:
+    if np.issubdtype(np.asarray(leaf).dtype, np.floating):
+        return jnp.asarray(leaf, jnp.float32)
+    return jnp.asarray(leaf)

@@ -27,6 +27,10 @@ class UnknownNameError(PloffError):
         super().__init__(f"unknown {kind} {name!r}; {hint}" + (f" {remedy}" if remedy else ""))
 
 
+class PloffWarning(UserWarning):
+    """Something looks wrong, and the work goes on. The message is one line."""
+
+
 class MissingExtraError(PloffError):
     """An optional part of ploff is not installed."""
 

@@ -1,17 +1,19 @@
 """Logged transitions: one immutable container, a JAX pytree.
 
-Shapes: N transitions, M states, A action dimensions. Every state is stored once. Rows 0 … N−1 of `observations` are the
-states in which the N actions were taken; the rows behind them are the states that no action was taken in (an episode's
-last). `successors[i]` is the row of the state that followed transition i, −1 where the log does not tell.
+Shapes: N transitions, M states, A action dimensions. Every state is stored once. Rows 0 … N−1 of
+`observations` are the states in which the N actions were taken; the rows behind them are the states that no
+action was taken in (an episode's last). `successors[i]` is the row of the state that followed transition i,
+−1 where the log does not tell.
 
-`terminals` marks that the process ended: nothing follows, no value is bootstrapped. `timeouts` marks that the recording
-was cut: the process went on, and so does the bootstrap. They are never the same flag.
+`terminals` marks that the process ended: nothing follows, no value is bootstrapped. `timeouts` marks that the
+recording was cut: the process went on, and so does the bootstrap. They are never the same flag.
 
 Arrays keep the type they were logged in, on the host, until `to_device` makes them float32 JAX arrays.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -20,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ploff.errors import DataError
+from ploff.errors import DataError, PloffWarning
 
 AnyArray = np.ndarray | jax.Array
 UNKNOWN = -1  # successor of a transition whose next state was not logged
@@ -104,6 +106,8 @@ class Origin:
     environment: str | None = None  # a name that `ploff.make_environment` knows, or a Gymnasium id
     physics: Literal["d4rl", "gymnasium"] = "gymnasium"  # whose physics its transitions obey
     reference_scores: tuple[float, float] | None = None  # returns that normalise to 0 and to 100
+    # (array, type, dimensions) where the file writes it otherwise than it is held here: flags as floats, say
+    written_as: tuple[tuple[str, str, int], ...] = ()
 
 
 class Batch(NamedTuple):
@@ -142,15 +146,26 @@ class Transitions(eqx.Module):
         rewards: np.ndarray,
         terminals: np.ndarray,
         timeouts: np.ndarray,
-        next_observations: np.ndarray | None = None,
+        next_observations: np.ndarray | Iterable[np.ndarray] | None = None,
+        known: np.ndarray | None = None,
         action_space: ActionSpace,
         origin: Origin = Origin(),  # noqa: B008 - frozen
         infos: Mapping[str, np.ndarray] | None = None,
     ) -> "Transitions":
         """Builds the container from one row a transition, in the order they were logged.
 
-        A next observation that is, bit for bit, the following row of the same episode is not stored again. Any other is
-        kept as a state of its own. Without `next_observations`, an episode's last successor is unknown.
+        A next observation that is, bit for bit, the following row of the same episode is not stored again;
+        any other is kept as a state of its own. Without `next_observations`, an episode's last successor is
+        unknown.
+
+        Args:
+          observations, actions, rewards, terminals, timeouts: one row a transition; the flags are booleans.
+          next_observations: the states that followed, or an iterable over consecutive blocks of these rows (a
+            file's, that need not be in memory at once).
+          known: False where a row of `next_observations` was not logged and holds a filling.
+          action_space: what an action may be.
+          origin: where the rows come from.
+          infos: further arrays with a row a transition.
         """
         count = len(rewards)
         successors = np.arange(1, count + 1, dtype=np.int32)
@@ -159,11 +174,11 @@ class Transitions(eqx.Module):
         if next_observations is None:
             successors[~inside] = UNKNOWN
         else:
-            follows = inside.copy()
-            follows[:-1] &= _rows_equal(next_observations[:-1], observations[1:])
-            own = np.flatnonzero(~follows)
-            successors[own] = count + np.arange(len(own), dtype=np.int32)
-            observations = np.concatenate([observations, next_observations[own]])
+            wanted = np.ones(count, bool) if known is None else known
+            rows, states = _states_apart(observations, inside, _blocks(next_observations), wanted)
+            successors[~inside] = UNKNOWN
+            successors[rows] = count + np.arange(len(rows), dtype=np.int32)
+            observations = np.concatenate([observations, states])
         return cls(
             observations=observations,
             actions=actions,
@@ -219,8 +234,16 @@ class Transitions(eqx.Module):
     def select_episodes(self, episodes: Any) -> "Transitions":
         """The named episodes alone, in the order given: for splits that no episode straddles."""
         starts, ends = self.episode_starts(), self.episode_ends()
-        rows = np.concatenate([np.arange(starts[e], ends[e] + 1) for e in np.atleast_1d(episodes)])
-        return self._from_rows_of(rows)
+        chosen = np.arange(len(ends))[np.asarray(episodes) if np.size(episodes) else []].reshape(-1)
+        rows = [np.arange(int(starts[e]), int(ends[e]) + 1) for e in chosen]
+        selection = self._from_rows_of(np.concatenate([np.zeros(0, int), *rows]))
+        if not len(selection):
+            return selection
+        # An episode that the log's end cut without a flag must not run into the one that is now behind it.
+        inner_ends = np.cumsum([len(r) for r in rows])[:-1] - 1
+        timeouts = np.array(selection.timeouts)
+        timeouts[inner_ends] |= ~np.asarray(selection.terminals)[inner_ends]
+        return dataclasses.replace(selection, timeouts=timeouts)
 
     def _from_rows_of(self, rows: np.ndarray) -> "Transitions":
         successors = np.asarray(self.successors)[rows]
@@ -244,7 +267,7 @@ class Transitions(eqx.Module):
     # Rows for learners.
 
     def next_observations(self, rows: Any = slice(None)) -> np.ndarray:
-        """The states that followed, a copy; NaN where the log does not tell (a repeat of the state for integers)."""
+        """The states that followed, a copy; NaN (or, in integers, the state again) where not logged."""
         followed = np.asarray(self.successors)[rows]
         unknown = followed == UNKNOWN
         states = np.asarray(self.observations)
@@ -262,7 +285,7 @@ class Transitions(eqx.Module):
         return np.flatnonzero((np.asarray(self.successors) != UNKNOWN) | np.asarray(self.terminals))
 
     def batch(self, rows: Int[Array, "B"]) -> Batch:
-        """Gathers transitions, inside or outside jit. An unknown successor reads the state itself: sample around it."""
+        """Gathers transitions, inside or outside jit. An unknown successor reads as the state itself."""
         successors = jnp.asarray(self.successors)[rows]
         successors = jnp.where(successors == UNKNOWN, rows, successors)
         states = jnp.asarray(self.observations)
@@ -282,9 +305,11 @@ class Transitions(eqx.Module):
     # Units.
 
     def with_unit_rewards(self) -> "Transitions":
-        """Rewards mapped to [0, 1] by the log's own extremes; all zeros where they are all equal (method, section 1)."""
+        """Rewards mapped to [0, 1] by the log's own extremes; where all are equal: zeros, and a warning."""
         rewards = np.asarray(self.rewards, np.float64)
         low, high = (rewards.min(), rewards.max()) if len(rewards) else (0.0, 0.0)
+        if high == low:
+            warnings.warn(f"{self.origin.name}: all rewards are {low:g}; scaled, they are 0", PloffWarning, 2)
         step = Affine(shift=np.asarray(low), scale=np.asarray(high - low if high > low else 1.0))
         return dataclasses.replace(
             self,
@@ -293,7 +318,7 @@ class Transitions(eqx.Module):
         )
 
     def with_standard_observations(self, floor: float = 1e-3) -> "Transitions":
-        """Observations with mean 0 and deviation 1 per dimension, over the N states in which actions were taken.
+        """Observations with mean 0 and deviation 1 per dimension, over the N states that were acted in.
 
         Args:
           floor: the least deviation that is divided by; a dimension that hardly moves is not blown up.
@@ -323,18 +348,38 @@ class Transitions(eqx.Module):
         return sum(leaf.nbytes for leaf in jax.tree.leaves(self) if hasattr(leaf, "nbytes"))
 
 
-def _rows_equal(a: np.ndarray, b: np.ndarray, chunk: int = 65_536) -> np.ndarray:
-    """Which rows are the same bit for bit (so −0.0 ≠ 0.0, and a NaN equals itself), a chunk at a time."""
+def _blocks(rows: np.ndarray | Iterable[np.ndarray], size: int = 65_536) -> Iterable[np.ndarray]:
+    """Consecutive rows, a block at a time."""
+    if isinstance(rows, np.ndarray):
+        return (rows[start : start + size] for start in range(0, len(rows), size))
+    return rows
+
+
+def _states_apart(
+    observations: np.ndarray, inside: np.ndarray, blocks: Iterable[np.ndarray], wanted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The wanted rows whose next observation is not the following row's state, and these observations."""
+    rows, states, start = [np.zeros(0, int)], [observations[:0]], 0
+    for block in blocks:
+        here = slice(start, start + len(block))
+        following = observations[start + 1 : start + 1 + len(block)]
+        apart = ~inside[here]
+        apart[: len(following)] |= ~_rows_equal(block[: len(following)], following)
+        apart &= wanted[here]
+        rows.append(start + np.flatnonzero(apart))
+        states.append(block[apart])
+        start += len(block)
+    return np.concatenate(rows), np.concatenate(states)
+
+
+def _rows_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Which rows are the same bit for bit (so −0.0 ≠ 0.0, and a NaN equals itself)."""
     if a.dtype != b.dtype:
         raise DataError(
             f"observations are {b.dtype} but next_observations are {a.dtype}; log both in one type"
         )
-    equal = np.empty(len(a), bool)
-    for start in range(0, len(a), chunk):
-        rows = slice(start, start + chunk)
-        x, y = (np.ascontiguousarray(z[rows]).view(f"u{z.dtype.itemsize}") for z in (a, b))
-        equal[rows] = (x == y).reshape(len(x), -1).all(axis=1)
-    return equal
+    x, y = (np.ascontiguousarray(z).view(f"u{z.dtype.itemsize}") for z in (a, b))
+    return (x == y).reshape(len(x), -1).all(axis=1)
 
 
 def _compose(first: Affine, second: Affine) -> Affine:

@@ -1,0 +1,82 @@
+"""One-step check against logged data: does an environment's physics reproduce it?
+
+    python benchmarks/physics.py FOLDER        # of D4RL's *.hdf5 files, with infos/qpos and infos/qvel
+
+For every logged transition whose next observation is known: set the logged state, apply the logged action, and compare the
+next observation (in units of each dimension's standard deviation) and the reward with what was logged.
+"""
+
+import pathlib
+import re
+import sys
+from typing import Any
+
+import h5py
+import numpy as np
+
+from ploff import environments
+
+BESIDES = {"door": ["door_body_pos"], "pen": ["desired_orien"]}  # what a state holds beside qpos and qvel
+
+
+def main(folder: str) -> None:
+    print(f"{'file':34} {'physics':10} {'rows':>5} {'median |Δobs|/std':>18} {'median |Δreward|':>17}")
+    for path in sorted(pathlib.Path(folder).glob("*.hdf5")):
+        task = re.split("[-_]", path.stem)[0]
+        log = read_log(path, task) if task in environments.names() else None
+        if log is None:
+            print(f"{path.stem:34} does not hold a state that can be set")
+            continue
+        for physics in ("gymnasium", "d4rl"):
+            rows, observation, reward = one_step_errors(log, task, physics)
+            print(f"{path.stem:34} {physics:10} {rows:5d} {observation:18.2e} {reward:17.2e}")
+
+
+def read_log(path: pathlib.Path, task: str) -> dict[str, np.ndarray] | None:
+    """The arrays that the check needs, a row a transition; None where some are missing."""
+    infos = [f"infos/{info}" for info in ["qpos", "qvel", *BESIDES.get(task, [])]]
+    needed = ["observations", "actions", "rewards", "terminals", "timeouts", *infos]
+    with h5py.File(path) as file:
+        if any(key not in file for key in needed):
+            return None
+        log: dict[str, Any] = {key: np.asarray(file[key]) for key in needed}
+        if "next_observations" in file:
+            log["next_observations"] = np.asarray(file["next_observations"])
+    if "next_observations" not in log:
+        log["next_observations"] = np.roll(log["observations"], -1, axis=0)
+    return log
+
+
+def one_step_errors(
+    log: dict[str, np.ndarray], task: str, physics: environments.Physics, limit: int = 1000
+) -> tuple[int, float, float]:
+    """Rows compared, median |Δobservation|/std, median |Δreward|."""
+    ended = (log["terminals"].astype(bool) | log["timeouts"].astype(bool)).ravel()
+    ended[-1] = True
+    rows = np.flatnonzero(~ended)[:limit]
+    spread = np.maximum(log["observations"].std(axis=0), 1e-6)
+    env = environments.make(task, physics)
+    env.reset(seed=0)
+    observation_errors, reward_errors = [], []
+    for row in rows:
+        set_state(env.unwrapped, task, {key: log[key][row] for key in log if key.startswith("infos/")})
+        observation, reward, *_ = env.step(log["actions"][row])
+        observation_errors.append(np.abs(observation - log["next_observations"][row]) / spread)
+        reward_errors.append(abs(float(reward) - float(log["rewards"].ravel()[row])))
+    env.close()
+    return len(rows), float(np.median(observation_errors)), float(np.median(reward_errors))
+
+
+def set_state(base: Any, task: str, state: dict[str, np.ndarray]) -> None:
+    """Puts a MuJoCo environment into a logged state."""
+    if task == "door":
+        base.model.body_pos[base.door_body_id] = state["infos/door_body_pos"]
+    if task == "pen":
+        base.model.body_quat[base.target_obj_body_id] = state["infos/desired_orien"]
+    base.set_state(state["infos/qpos"].astype(np.float64), state["infos/qvel"].astype(np.float64))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit(__doc__)
+    main(sys.argv[1])

@@ -1,0 +1,107 @@
+"""Environments by name: seven of D4RL's, those that a program registers, and every Gymnasium id."""
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import gymnasium as gym
+
+from ploff.environments import adroit, locomotion
+from ploff.environments.quiet import quiet_mujoco
+from ploff.errors import PloffError, UnknownNameError, require
+from ploff.transitions import ActionSpace
+
+Physics = Literal["d4rl", "gymnasium"]
+RENDERING = frozenset(
+    ["render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config", "max_geom"]
+    + ["visual_options", "max_episode_steps"]
+)
+
+
+class Maker(Protocol):
+    """Makes an environment; what a caller passes to `make` beside name and physics arrives as keywords."""
+
+    def __call__(self, **options: Any) -> gym.Env:
+        """One new environment."""
+        ...
+
+
+_REGISTERED: dict[str, Maker] = {}
+
+
+def names() -> list[str]:
+    """The names that `make` knows beside Gymnasium's ids."""
+    return [*locomotion.TASKS, *adroit.HORIZONS, *_REGISTERED]
+
+
+def register(name: str, maker: Maker | Callable[..., gym.Env]) -> None:
+    """Makes an environment of your own known by name, in this process."""
+    if name in locomotion.TASKS or name in adroit.HORIZONS:
+        raise PloffError(f"{name!r} is one of D4RL's environments; register yours under another name")
+    _REGISTERED[name] = maker
+
+
+def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
+    """Makes an environment.
+
+    Args:
+      name: one of `names()`, or any Gymnasium id.
+      physics: for D4RL's environments, whose behaviour they have: "d4rl", that of the logged data, or "gymnasium", that
+        of the installed releases. A Gymnasium id, and what a program registered, is made as it is.
+      **options: passed on. With physics="d4rl" a locomotion task takes rendering options and `max_episode_steps` alone.
+    """
+    if physics not in ("d4rl", "gymnasium"):
+        raise UnknownNameError("physics", physics, ("d4rl", "gymnasium"))
+    if name in _REGISTERED:
+        return _REGISTERED[name](**options)
+    if name in locomotion.TASKS:
+        return _make_locomotion(name, physics, options)
+    if name in adroit.HORIZONS:
+        if physics == "d4rl":
+            return adroit.make_d4rl(name, **options)
+        return gym.make(adroit.gymnasium_id(name), disable_env_checker=True, **options)
+    return _make_by_id(name, options)
+
+
+def action_space_of(env: gym.Env) -> ActionSpace:
+    """An environment's actions as the rest of ploff describes them."""
+    space = env.action_space
+    if isinstance(space, gym.spaces.Discrete) and space.start == 0:
+        return ActionSpace.discrete(int(space.n))
+    if isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
+        return ActionSpace.box(space.low, space.high)
+    raise PloffError(f"actions must be a vector in a box or one of n choices from 0; this environment has {space}")
+
+
+def _make_locomotion(name: str, physics: Physics, options: dict[str, Any]) -> gym.Env:
+    if physics == "gymnasium":
+        with quiet_mujoco():
+            return gym.make(locomotion.TASKS[name].gymnasium_id, disable_env_checker=True, **options)
+    if foreign := sorted(set(options) - RENDERING):
+        raise PloffError(
+            f"{name} with physics='d4rl' is D4RL's task and has no option {foreign[0]!r}; "
+            "physics='gymnasium' takes all of Gymnasium's"
+        )
+    return locomotion.make_d4rl(name, **options)
+
+
+def _make_by_id(name: str, options: dict[str, Any]) -> gym.Env:
+    if name not in gym.registry and ":" not in name:
+        _register_robotics_if_installed()
+    if name not in gym.registry and ":" not in name:
+        raise UnknownNameError("environment", name, [*names(), *gym.registry])
+    needs_mujoco = ":" not in name and "mujoco" in str(gym.spec(name).entry_point)
+    if needs_mujoco:
+        require("mujoco", extra="mujoco")
+        with quiet_mujoco():
+            return gym.make(name, disable_env_checker=True, **options)
+    try:
+        return gym.make(name, disable_env_checker=True, **options)
+    except gym.error.Error as error:
+        raise PloffError(f"Gymnasium cannot make {name!r}: {error}") from error
+
+
+def _register_robotics_if_installed() -> None:
+    try:
+        adroit.register_robotics()
+    except PloffError:
+        return

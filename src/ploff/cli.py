@@ -11,9 +11,13 @@ from typing import Annotated
 import tyro
 
 from ploff.commands.data import Data
+from ploff.commands.gridworld import Gridworld
 from ploff.errors import PloffError
 
-Command = Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
+Command = (
+    Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
+    | Annotated[Gridworld, tyro.conf.subcommand("gridworld", prefix_name=False)]
+)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,1 @@
+"""Pictures: results in, Matplotlib figures out; nothing here computes what it shows."""

@@ -1,0 +1,42 @@
+"""Exact pseudometrics on finite MDPs (paper, section 3): the truth that a learned metric is held against."""
+
+from ploff.tabular.bisimulation import (
+    Bisimulation,
+    bisimulation,
+    bisimulation_metric,
+    deterministic_bisimulation,
+    wasserstein,
+)
+from ploff.tabular.linear import exact_state_distances, solve, solve_states
+from ploff.tabular.mdp import FiniteMDP
+from ploff.tabular.operators import (
+    FixedPoint,
+    Operator,
+    bellman,
+    independent,
+    iterate,
+    over_shared_actions,
+)
+from ploff.tabular.sampled import Averages, Steps, apply_samples, draw_steps
+
+__all__ = [
+    "Averages",
+    "Bisimulation",
+    "FiniteMDP",
+    "FixedPoint",
+    "Operator",
+    "Steps",
+    "apply_samples",
+    "bellman",
+    "bisimulation",
+    "bisimulation_metric",
+    "deterministic_bisimulation",
+    "draw_steps",
+    "exact_state_distances",
+    "independent",
+    "iterate",
+    "over_shared_actions",
+    "solve",
+    "solve_states",
+    "wasserstein",
+]

@@ -8,7 +8,9 @@ action was taken in (an episode's last). `successors[i]` is the row of the state
 `terminals` marks that the process ended: nothing follows, no value is bootstrapped. `timeouts` marks that the
 recording was cut: the process went on, and so does the bootstrap. They are never the same flag.
 
-Arrays keep the type they were logged in, on the host, until `to_device` makes them float32 JAX arrays.
+Arrays keep the values and types that were logged; `to_device` makes them float32 JAX arrays. A change of units (scaled
+rewards, standardised observations) is recorded beside them and applied when a learner reads rows: nothing is copied, and
+undoing it is exact.
 """
 
 import dataclasses
@@ -79,7 +81,7 @@ class ActionSpace:
 
 
 class Affine(eqx.Module):
-    """A recorded, reversible change of units: stored = (original − shift) / scale."""
+    """A recorded, reversible change of units: seen = (logged − shift) / scale."""
 
     shift: AnyArray
     scale: AnyArray
@@ -89,13 +91,13 @@ class Affine(eqx.Module):
         """Leaves values as they are."""
         return cls(shift=np.float32(0.0), scale=np.float32(1.0))  # pyright: ignore[reportArgumentType]
 
-    def apply(self, original: AnyArray) -> AnyArray:
-        """From the log's units to the stored ones."""
-        return (original - self.shift) / self.scale
+    def apply(self, logged: Any) -> Any:
+        """From the log's units to those that a learner sees."""
+        return (logged - self.shift) / self.scale
 
-    def invert(self, stored: AnyArray) -> AnyArray:
-        """From the stored units back to the log's."""
-        return stored * self.scale + self.shift
+    def invert(self, seen: Any) -> Any:
+        """From what a learner sees back to the log's units."""
+        return seen * self.scale + self.shift
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -222,7 +224,7 @@ class Transitions(eqx.Module):
 
     def episode_returns(self) -> Float[np.ndarray, "E"]:
         """Undiscounted return of each episode, in the environment's own reward."""
-        rewards = np.asarray(self.reward_units.invert(np.asarray(self.rewards, np.float64)))
+        rewards = np.asarray(self.rewards, np.float64)
         return np.add.reduceat(rewards, self.episode_starts()) if len(self) else np.zeros(0)
 
     def locate(self, row: int) -> tuple[int, int]:
@@ -287,61 +289,61 @@ class Transitions(eqx.Module):
     def batch(self, rows: Int[Array, "B"]) -> Batch:
         """Gathers transitions, inside or outside jit. An unknown successor reads as the state itself."""
         successors = jnp.asarray(self.successors)[rows]
-        successors = jnp.where(successors == UNKNOWN, rows, successors)
-        states = jnp.asarray(self.observations)
         return Batch(
-            observations=states[rows].astype(jnp.float32),
+            observations=self.states(rows),
             actions=self.action_space.encode(jnp.asarray(self.actions)[rows]),
-            rewards=jnp.asarray(self.rewards)[rows],
-            next_observations=states[successors].astype(jnp.float32),
+            rewards=self.reward_units.apply(jnp.asarray(self.rewards)[rows]),
+            next_observations=self.states(jnp.where(successors == UNKNOWN, rows, successors)),
             terminals=jnp.asarray(self.terminals)[rows],
         )
+
+    def states(self, rows: Any = slice(None)) -> Float[Array, "B *obs"]:
+        """Observations by row of the M states, as learners see them: float32, in `observation_units`."""
+        return self.observation_units.apply(jnp.asarray(self.observations)[rows].astype(jnp.float32))
 
     def to_device(self) -> "Transitions":
         """The same transitions as JAX arrays: float32 (images stay uint8), without the infos."""
         bare = dataclasses.replace(self, infos={})
         return jax.tree.map(_for_device, bare)
 
-    # Units.
+    # Units: arrays stay as logged, `states` and `batch` apply them.
 
     def with_unit_rewards(self) -> "Transitions":
         """Rewards mapped to [0, 1] by the log's own extremes; where all are equal: zeros, and a warning."""
-        rewards = np.asarray(self.rewards, np.float64)
-        low, high = (rewards.min(), rewards.max()) if len(rewards) else (0.0, 0.0)
+        rewards = np.asarray(self.rewards)
+        low, high = (float(rewards.min()), float(rewards.max())) if len(rewards) else (0.0, 0.0)
         if high == low:
             warnings.warn(f"{self.origin.name}: all rewards are {low:g}; scaled, they are 0", PloffWarning, 2)
-        step = Affine(shift=np.asarray(low), scale=np.asarray(high - low if high > low else 1.0))
-        return dataclasses.replace(
-            self,
-            rewards=np.asarray(step.apply(rewards), np.float32),
-            reward_units=_compose(self.reward_units, step),
-        )
+        units = Affine(shift=np.asarray(low, np.float32), scale=np.asarray(high - low or 1.0, np.float32))
+        return dataclasses.replace(self, reward_units=units)
 
     def with_standard_observations(self, floor: float = 1e-3) -> "Transitions":
         """Observations with mean 0 and deviation 1 per dimension, over the N states that were acted in.
 
+        Images stay as they are.
+
         Args:
           floor: the least deviation that is divided by; a dimension that hardly moves is not blown up.
         """
-        acted = np.asarray(self.observations)[: len(self)]
-        mean = acted.mean(axis=0, dtype=np.float64)
-        deviation = np.maximum(acted.std(axis=0, dtype=np.float64), floor)
-        step = Affine(shift=mean.astype(np.float32), scale=deviation.astype(np.float32))
-        return dataclasses.replace(
-            self,
-            observations=np.asarray(step.apply(np.asarray(self.observations)), np.float32),
-            observation_units=_compose(self.observation_units, step),
+        if len(self.observation_shape) > 1:
+            return self
+        total, squares = np.zeros(self.observation_shape), np.zeros(self.observation_shape)
+        reference = np.asarray(self.observations[0], np.float64)  # near the data, so that squares stay exact
+        for block in _blocks(np.asarray(self.observations)[: len(self)]):
+            centred = block - reference
+            total += centred.sum(axis=0)
+            squares += np.square(centred).sum(axis=0)
+        mean = total / len(self)
+        deviation = np.sqrt(np.maximum(squares / len(self) - np.square(mean), 0.0))
+        units = Affine(
+            shift=np.asarray(reference + mean, np.float32),
+            scale=np.asarray(np.maximum(deviation, floor), np.float32),
         )
+        return dataclasses.replace(self, observation_units=units)
 
     def in_original_units(self) -> "Transitions":
         """Undoes every change of units."""
-        return dataclasses.replace(
-            self,
-            observations=self.observation_units.invert(self.observations),
-            rewards=self.reward_units.invert(self.rewards),
-            observation_units=Affine.identity(),
-            reward_units=Affine.identity(),
-        )
+        return dataclasses.replace(self, observation_units=Affine.identity(), reward_units=Affine.identity())
 
     def nbytes(self) -> int:
         """Bytes that the container's arrays hold."""
@@ -380,11 +382,6 @@ def _rows_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         )
     x, y = (np.ascontiguousarray(z).view(f"u{z.dtype.itemsize}") for z in (a, b))
     return (x == y).reshape(len(x), -1).all(axis=1)
-
-
-def _compose(first: Affine, second: Affine) -> Affine:
-    """`first`, then `second`, as one change of units."""
-    return Affine(shift=first.invert(second.shift), scale=first.scale * second.scale)
 
 
 def _for_device(leaf: AnyArray) -> jax.Array:

@@ -53,7 +53,8 @@ def _draw_maze(axis: "Axes", maze: Maze) -> None:
     for name, state, colour in (("goal", maze.goal, GOAL), ("centre", maze.centre, CENTRE)):
         _mark(axis, maze, state, colour)
         row, column = maze.cells[state]
-        axis.annotate(name, (column, row - 0.75), ha="center", va="center", fontsize=8)
+        box = {"facecolor": FREE, "edgecolor": "none", "pad": 1}
+        axis.annotate(name, (column, row - 0.9), ha="center", va="center", fontsize=8, bbox=box)
 
 
 def _draw_agreement(axis: "Axes", exact: np.ndarray, learned: np.ndarray) -> None:

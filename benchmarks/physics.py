@@ -2,8 +2,9 @@
 
     python benchmarks/physics.py FOLDER        # of D4RL's *.hdf5 files, with infos/qpos and infos/qvel
 
-For every logged transition whose next observation is known: set the logged state, apply the logged action, and compare the
-next observation (in units of each dimension's standard deviation) and the reward with what was logged.
+For every logged transition whose next observation is known: set the logged state, apply the logged action,
+and compare the next observation (in units of each dimension's standard deviation) and the reward with what
+was logged.
 """
 
 import pathlib

@@ -4,9 +4,9 @@ Three things differ from gymnasium-robotics' own. The dense reward of hammer, do
 
     −0.1 ‖palm − object‖
 
-in D4RL; releases 1.2.1 to 1.4.2 of gymnasium-robotics add it instead. Which one is installed is measured, not looked up: the
-palm's site takes no part in the dynamics, so moving it moves this term alone. A dropped pen ends the episode. And the
-horizons are D4RL's.
+in D4RL; releases 1.2.1 to 1.4.2 of gymnasium-robotics add it instead. Which one is installed is measured,
+not looked up: the palm's site takes no part in the dynamics, so moving it moves this term alone. A dropped
+pen ends the episode. And the horizons are D4RL's.
 """
 
 import functools
@@ -78,7 +78,7 @@ def palm_distance(base: Any) -> float:
 
 @functools.cache
 def palm_weight(name: str) -> float:
-    """The weight that the installed release gives to the palm's distance, measured in two steps that differ in it alone."""
+    """The weight of the palm's distance in the installed release, from two steps that differ in it alone."""
     env = gym.make(gymnasium_id(name), disable_env_checker=True)
     base: Any = env.unwrapped
     still = np.zeros(env.action_space.shape or (), np.float32)

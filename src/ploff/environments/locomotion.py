@@ -1,7 +1,7 @@
 """Hopper, HalfCheetah and Walker2d as D4RL's data knows them, on a current MuJoCo.
 
-Before version 2.1.1 MuJoCo gave a capsule of radius r and half-length h the mass and inertia of a cylinder of length
-L = 2h + r (half-length h + r/2) instead of its own:
+Before version 2.1.1 MuJoCo gave a capsule of radius r and half-length h the mass and inertia of a cylinder
+of length L = 2h + r (half-length h + r/2) instead of its own:
 
     m = ρ π r² L      I_across = m (3r² + L²)/12      I_along = m r²/2
 
@@ -10,9 +10,9 @@ D4RL's logs obey the older bodies. Their tasks, with dt the time of one step and
     reward = (x′ − x)/dt + c − w ‖a‖²       c = 1, also in the step of the fall (HalfCheetah: 0)
     observation = (q without x, q̇), q̇ clipped to ±10 (HalfCheetah: not clipped)
 
-The model, the initial states and the pictures are Gymnasium's. The step is written out here because Gymnasium's current
-version pays no alive bonus in the step of a fall, and because it spends more time in Python than in MuJoCo, which is what
-keeps two environments from running side by side on two threads.
+The model, the initial states and the pictures are Gymnasium's. The step is written out here because
+Gymnasium's current version pays no alive bonus in the step of a fall, and because it spends two fifths of
+its time in Python, which keeps environments on two threads waiting for each other.
 
 Shapes: G geoms, K bodies that have any.
 """
@@ -148,7 +148,7 @@ def restore_capsule_inertia(model: Any, data: Any, total_mass: float | None = No
     model.body_ipos[bodies] = centre
     for body, frame in zip(bodies, axes, strict=True):
         mujoco.mju_mat2Quat(model.body_iquat[body], frame.ravel())
-    # MuJoCo's short cuts for frames that coincide, and its bounding volumes, rest on the inertial frames of before.
+    # MuJoCo's short cuts for frames that coincide, and its bounding volumes, rest on the frames of before.
     model.body_sameframe[bodies] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
     model.geom_sameframe[moving] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_MIDPHASE)

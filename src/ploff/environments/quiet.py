@@ -1,7 +1,8 @@
 """Keeps what other packages print while an environment is made from the user's screen and folder.
 
-Only notices that say nothing about what is being made are held back: MuJoCo's on `settotalmass`, which it would also
-write to a file in the working directory, and gymnasium-robotics' on reward functions that `ploff.environments.adroit` mends.
+Only notices that say nothing about what is being made are held back: MuJoCo's on `settotalmass`, which it
+would also write to a file in the working directory, and gymnasium-robotics' on reward functions that
+`ploff.environments.adroit` mends.
 """
 
 import contextlib

@@ -11,10 +11,8 @@ from ploff.errors import PloffError, UnknownNameError, require
 from ploff.transitions import ActionSpace
 
 Physics = Literal["d4rl", "gymnasium"]
-RENDERING = frozenset(
-    ["render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config", "max_geom"]
-    + ["visual_options", "max_episode_steps"]
-)
+DISPLAY = ("render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config")
+FREE_OPTIONS = frozenset([*DISPLAY, "max_geom", "visual_options", "max_episode_steps"])  # change no dynamics
 
 
 class Maker(Protocol):
@@ -45,9 +43,11 @@ def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
 
     Args:
       name: one of `names()`, or any Gymnasium id.
-      physics: for D4RL's environments, whose behaviour they have: "d4rl", that of the logged data, or "gymnasium", that
-        of the installed releases. A Gymnasium id, and what a program registered, is made as it is.
-      **options: passed on. With physics="d4rl" a locomotion task takes rendering options and `max_episode_steps` alone.
+      physics: for D4RL's environments, whose behaviour they have: "d4rl", that of the logged data, or
+        "gymnasium", that of the installed releases. A Gymnasium id, and what a program registered, is made
+        as it is.
+      **options: passed on. With physics="d4rl" a locomotion task takes rendering options and
+      `max_episode_steps` alone.
     """
     if physics not in ("d4rl", "gymnasium"):
         raise UnknownNameError("physics", physics, ("d4rl", "gymnasium"))
@@ -69,14 +69,16 @@ def action_space_of(env: gym.Env) -> ActionSpace:
         return ActionSpace.discrete(int(space.n))
     if isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
         return ActionSpace.box(space.low, space.high)
-    raise PloffError(f"actions must be a vector in a box or one of n choices from 0; this environment has {space}")
+    raise PloffError(
+        f"actions must be a vector in a box or one of n choices from 0; this environment has {space}"
+    )
 
 
 def _make_locomotion(name: str, physics: Physics, options: dict[str, Any]) -> gym.Env:
     if physics == "gymnasium":
         with quiet_mujoco():
             return gym.make(locomotion.TASKS[name].gymnasium_id, disable_env_checker=True, **options)
-    if foreign := sorted(set(options) - RENDERING):
+    if foreign := sorted(set(options) - FREE_OPTIONS):
         raise PloffError(
             f"{name} with physics='d4rl' is D4RL's task and has no option {foreign[0]!r}; "
             "physics='gymnasium' takes all of Gymnasium's"

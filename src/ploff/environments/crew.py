@@ -1,0 +1,77 @@
+"""Threads that share out small pieces of work, over and over, without waiting for each other to wake up.
+
+The caller works too. A piece goes to whoever is free first, so a thread that the system has put aside holds
+up only the piece that it has in hand. Threads are worth it where the work lets go of Python's lock, as
+MuJoCo does while it simulates.
+"""
+
+import os
+import queue
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol
+
+
+class Piece(Protocol):
+    """Something that can be done on any thread. It keeps its own failures: `step` must not raise."""
+
+    def step(self) -> None:
+        """Does the work."""
+        ...
+
+
+class Crew:
+    """The caller's thread and `helpers` more, for the length of a `with` block."""
+
+    def __init__(self, helpers: int):
+        self._todo: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._helpers = [
+            threading.Thread(target=self._help, name=f"ploff-crew-{number}", daemon=True)
+            for number in range(helpers)
+        ]
+
+    def __enter__(self) -> "Crew":
+        for helper in self._helpers:
+            helper.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._take() is not None:
+            pass  # after an interruption there may be work that nobody should begin
+        for _ in self._helpers:
+            self._todo.put(None)
+        for helper in self._helpers:
+            helper.join()
+
+    def step_all(self, pieces: Sequence[Piece]) -> None:
+        """Steps every piece once and returns when all are done."""
+        for piece in pieces:
+            self._todo.put(piece)
+        left = len(pieces)
+        while (piece := self._take()) is not None:
+            piece.step()
+            left -= 1
+        for _ in range(left):
+            self._done.get()
+
+    def _take(self) -> Piece | None:
+        try:
+            return self._todo.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _help(self) -> None:
+        while (piece := self._todo.get()) is not None:
+            piece.step()
+            self._done.put(None)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -50,11 +50,9 @@ def _draw_maze(axis: "Axes", maze: Maze) -> None:
     colours = require("matplotlib.colors", extra="plot").ListedColormap([FREE])
     _draw_cells(axis, maze, np.zeros(len(maze.cells)), cmap=colours)
     axis.set_title("maze", fontsize=10)
-    for name, state, colour in (("goal", maze.goal, GOAL), ("centre", maze.centre, CENTRE)):
-        _mark(axis, maze, state, colour)
-        row, column = maze.cells[state]
-        box = {"facecolor": FREE, "edgecolor": "none", "pad": 1}
-        axis.annotate(name, (column, row - 0.9), ha="center", va="center", fontsize=8, bbox=box)
+    _mark(axis, maze, maze.goal, GOAL, label="goal")
+    _mark(axis, maze, maze.centre, CENTRE, label="central state")
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, fontsize=8)
 
 
 def _draw_agreement(axis: "Axes", exact: np.ndarray, learned: np.ndarray) -> None:
@@ -73,6 +71,6 @@ def _draw_cells(axis: "Axes", maze: Maze, values: np.ndarray, **colours: Any) ->
     return axis.imshow(np.ma.masked_invalid(maze.grid(values)), **colours)
 
 
-def _mark(axis: "Axes", maze: Maze, state: int, colour: str) -> None:
+def _mark(axis: "Axes", maze: Maze, state: int, colour: str, label: str | None = None) -> None:
     row, column = maze.cells[state]
-    axis.scatter(column, row, s=60, color=colour, edgecolors="white", linewidths=1)
+    axis.scatter(column, row, s=60, color=colour, edgecolors="white", linewidths=1, label=label)

@@ -1,0 +1,157 @@
+"""What is wrong with logged data, found before anything learns from it.
+
+A fault is a DataError, one line that names the file, the place and the remedy. What is only odd is a
+PloffWarning.
+"""
+
+import difflib
+import pathlib
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from ploff.errors import DataError, PloffWarning
+from ploff.transitions import UNKNOWN, ActionSpace, Transitions
+
+BOUND_SLACK = 1e-6  # of an action's range: what rounding may add
+
+
+class Shaped(Protocol):
+    """An array, or something on a disk that will be one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+
+
+def warn(message: str) -> None:
+    """Says that something is odd, and goes on."""
+    warnings.warn(message, PloffWarning, stacklevel=3)
+
+
+def check_file(path: pathlib.Path) -> None:
+    """A readable file, neither missing, a folder nor empty."""
+    if path.is_dir():
+        inside = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+        listing = f"; it holds {', '.join(inside[:5])}" if inside else ""
+        raise DataError(f"{path} is a folder where a data file is expected{listing}")
+    if not path.exists():
+        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.6)
+        hint = f"did you mean {str(path.parent / near[0])!r}?" if near else "check the path"
+        raise DataError(f"no file {str(path)!r}; {hint}")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path} is empty (0 bytes); was its download cut short?")
+
+
+def check_present(source: str, wanted: Iterable[str], present: Iterable[str]) -> None:
+    """Every array that a dataset cannot do without."""
+    there = sorted(present)
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        shown = ", ".join(there[:12]) + (", …" if len(there) > 12 else "")
+        raise DataError(f"{source} lacks {', '.join(missing)}; it holds {shown or 'nothing'}")
+
+
+def check_shapes(source: str, arrays: Mapping[str, Shaped]) -> None:
+    """One row a transition in every array, at least one row, and successors as wide as states."""
+    count = arrays["rewards"].shape[0] if arrays["rewards"].shape else 0
+    for name, array in arrays.items():
+        if not array.shape or array.shape[0] != count:
+            rows = array.shape[0] if array.shape else "no"
+            raise DataError(f"{source}: {name} has {rows} rows but rewards has {count}; one row a transition")
+    if count == 0:
+        raise DataError(f"{source} holds no transitions")
+    following = arrays.get("next_observations")
+    if following is not None and following.shape != arrays["observations"].shape:
+        raise DataError(
+            f"{source}: next_observations has shape {following.shape}, "
+            f"observations {arrays['observations'].shape}; they must agree"
+        )
+
+
+def as_flags(source: str, name: str, values: np.ndarray) -> np.ndarray:
+    """Flags as booleans, whatever type they were written in; anything but 0 and 1 is refused."""
+    values = values.reshape(len(values))
+    if values.dtype == bool:
+        return values
+    odd = np.flatnonzero((values != 0) & (values != 1))
+    if len(odd):
+        raise DataError(f"{source}: {name}[{odd[0]}] is {values[odd[0]]}; a flag is 0 or 1")
+    return values.astype(bool)
+
+
+def check(transitions: Transitions, source: str) -> None:
+    """What can be said of whole transitions: finite, inside the bounds, with ends, rewards that differ."""
+    count, rewards = len(transitions), np.asarray(transitions.rewards)
+    _check_finite(source, "observations", np.asarray(transitions.observations)[:count])
+    _check_finite(source, "actions", np.asarray(transitions.actions))
+    _check_finite(source, "rewards", rewards)
+    _check_finite_successors(source, transitions)
+    _check_actions(source, np.asarray(transitions.actions), transitions.action_space)
+    if not np.any(transitions.terminals) and not np.any(transitions.timeouts):
+        raise DataError(
+            f"{source}: no row is marked terminal or timeout, so its episodes cannot be told apart; "
+            f"give --horizon N, the length of an episode ({count} if it is one recording)"
+        )
+    if count > 1 and rewards.min() == rewards.max():
+        warn(f"{source}: every reward is {rewards[0]:g}; they say nothing about good and bad")
+
+
+def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
+    """`rows` are the numbers by which the file knows the rows, if not their own."""
+    if not np.issubdtype(values.dtype, np.floating) or np.isfinite(values).all():
+        return
+    bad = ~np.isfinite(values)
+    row, number = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0]), int(bad.sum())
+    first = values[row].reshape(-1)[bad[row].reshape(-1)][0]
+    raise DataError(
+        f"{source}: {name} holds {number} NaN or infinite value{'s'[: number > 1]}, "
+        f"first {first} in row {row if rows is None else rows[row]}; repair or drop that episode"
+    )
+
+
+def _check_finite_successors(source: str, transitions: Transitions) -> None:
+    """States that are only somebody's successor stand behind the others; report them by that somebody."""
+    count, successors = len(transitions), np.asarray(transitions.successors)
+    behind = np.flatnonzero(successors >= count)
+    rows = np.zeros(transitions.num_states - count, int)
+    rows[successors[behind] - count] = behind
+    _check_finite(source, "next_observations", np.asarray(transitions.observations)[count:], rows)
+
+
+def _check_actions(source: str, actions: np.ndarray, space: ActionSpace) -> None:
+    if space.kind == "discrete":
+        outside = (actions < 0) | (actions >= space.n)
+        bounds, remedy = f"0 … {space.n - 1}", "--choices"
+    else:
+        if actions.shape[1:] != (space.width,):
+            raise DataError(
+                f"{source}: actions have shape {actions.shape[1:]}, but {space.width} dimensions have bounds"
+            )
+        low, high = np.asarray(space.low), np.asarray(space.high)
+        slack = BOUND_SLACK * (high - low)
+        outside = (actions < low - slack) | (actions > high + slack)
+        bounds, remedy = _range(low, high), "--action-low and --action-high"
+    if outside.any():
+        where = tuple(int(i) for i in np.argwhere(outside)[0])
+        raise DataError(
+            f"{source}: actions{list(where)} is {actions[where]:g}, outside {bounds}; "
+            f"{outside.sum()} values are; clip them, or give {remedy}"
+        )
+
+
+def _range(low: np.ndarray, high: np.ndarray) -> str:
+    if np.all(low == low[0]) and np.all(high == high[0]):
+        return f"[{low[0]:g}, {high[0]:g}]"
+    return "the bounds of their dimension"
+
+
+def check_successors(source: str, successors: np.ndarray, states: int) -> None:
+    """Rows of states that exist, for files that store the container itself."""
+    bad = np.flatnonzero((successors < UNKNOWN) | (successors >= states))
+    if len(bad):
+        raise DataError(
+            f"{source}: successors[{bad[0]}] is {successors[bad[0]]}, but there are {states} states"
+        )

@@ -1,0 +1,193 @@
+"""Disk or network → Transitions, and back; one module a format.
+
+transitions = ploff.datasets.load("hopper-medium-v2.hdf5")
+ploff.datasets.save(transitions, "hopper-medium.npz")
+"""
+
+import importlib
+import importlib.resources
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+
+from ploff import checks
+from ploff.datasets.catalogue import PAPER_DATASETS, Entry, find_file, list_datasets, minari_id
+from ploff.datasets.rows import Options
+from ploff.errors import DataError, UnknownNameError
+from ploff.storage import replacing
+from ploff.transitions import Affine, Transitions
+
+__all__ = ["Entry", "list_datasets", "load", "save"]
+
+MODULES = {"d4rl": "d4rl", "minari": "minari_format", "npz": "npz", "parquet": "table", "csv": "table"}
+SUFFIXES = {".hdf5": "d4rl", ".h5": "d4rl", ".npz": "npz", ".parquet": "parquet", ".csv": "csv"}
+BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "d4rl", b"PK\x03\x04": "npz", b"PAR1": "parquet"}
+MINARI_PREFIX = "minari:"
+
+
+def load(
+    name: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    infos: bool = False,
+    horizon: int | None = None,
+    action_low: float | Sequence[float] | None = None,
+    action_high: float | Sequence[float] | None = None,
+    choices: int | None = None,
+    environment: str | None = None,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Transitions:
+    """Reads a dataset and checks it.
+
+    Args:
+      name: a path, a name that `list_datasets` shows, or a Minari name (downloaded if it is not here).
+      format: one of "d4rl", "minari", "npz", "parquet", "csv", if the file does not show it.
+      infos: also carry the arrays that no learner needs.
+      horizon: steps after which an episode was cut, for files that do not mark it.
+      action_low: lower bound of the actions, one for all dimensions or one each; beats what the file says.
+      action_high: upper bound, likewise.
+      choices: number of actions, where they are choices.
+      environment: where a policy is to be tried, for files that do not say.
+      columns: a table's columns by field, {"observations": ["speed", "angle"], …}, if not by convention.
+    """
+    options = Options(
+        infos=infos,
+        horizon=horizon,
+        action_low=action_low,
+        action_high=action_high,
+        choices=choices,
+        environment=environment,
+        columns=columns or {},
+    )
+    if str(name) == "sample":
+        with importlib.resources.as_file(importlib.resources.files(__name__) / "sample.npz") as path:
+            return _module("npz").read(path, options)
+    path = _locate(str(name), format)
+    return _module(format or format_of(path)).read(path, options)
+
+
+def save(
+    transitions: Transitions,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
+) -> pathlib.Path:
+    """Writes a dataset, whole or not at all, and returns its place.
+
+    Args:
+      transitions: in the units they were logged in.
+      path: a file whose suffix tells the format; with format="minari" a folder; or "minari:NAME" for a
+        dataset among Minari's own.
+      format: as for `load`.
+      overwrite: replace what is there.
+    """
+    path, format = _target(str(path), format)
+    if path.exists() and not overwrite:
+        raise DataError(f"{path} exists already; --force (or overwrite=True) replaces it")
+    if not _in_logged_units(transitions):
+        raise DataError(
+            "these transitions were rescaled; save them as they were loaded (`in_original_units`)"
+        )
+    if format == "minari":
+        _module(format).write(transitions, path)
+    else:
+        with replacing(path) as partial:
+            _module(format).write(transitions, partial)
+    return path
+
+
+def format_of(path: pathlib.Path) -> str:
+    """A file's format, by its first bytes and its suffix, which must not contradict each other."""
+    from ploff.datasets import minari_format
+
+    if path.is_dir() and minari_format.is_dataset(path):
+        return "minari"
+    checks.check_file(path)
+    with open(path, "rb") as file:
+        beginning = file.read(8)
+    content = next((kind for magic, kind in BEGINNINGS.items() if beginning.startswith(magic)), None)
+    named = SUFFIXES.get(path.suffix.lower())
+    if named is None and content is None:
+        raise DataError(
+            f"{path} is of no format that ploff reads; it reads {_suffixes()} and Minari's folders"
+        )
+    if named is None:
+        return str(content)
+    if content is None and named != "csv":
+        raise DataError(f"{path} is not {_article(named)} file: it begins with {beginning!r}")
+    if content not in (None, named):
+        raise DataError(
+            f"{path} is named {path.suffix} but holds {content} data; rename it, or give --format {content}"
+        )
+    return named
+
+
+def _locate(name: str, format: str | None) -> pathlib.Path:
+    """The file or folder that a name means."""
+    from ploff.datasets import minari_format
+
+    if name.startswith(MINARI_PREFIX):
+        return minari_format.download(name.removeprefix(MINARI_PREFIX))
+    path = pathlib.Path(name)
+    if path.exists():
+        return path
+    found = find_file(name) if format in (None, "d4rl") else None
+    if found is not None:
+        return found
+    if name in minari_format.local():
+        return minari_format.root() / name
+    if path.suffix.lower() in SUFFIXES:
+        checks.check_file(path)
+    if "/" in name and not name.startswith(("/", ".")) and minari_format.NAME.fullmatch(name):
+        return minari_format.download(name)
+    if name in PAPER_DATASETS or name.rpartition("-v")[0] in PAPER_DATASETS:
+        raise DataError(_where_to_get(name))
+    known = [entry.name for entry in list_datasets()]
+    raise UnknownNameError(
+        "dataset", name, known, "(`ploff data list` shows all; a file is given by its path)"
+    )
+
+
+def _where_to_get(name: str) -> str:
+    served = minari_id(name if name in PAPER_DATASETS else name.rpartition("-v")[0])
+    other = f", or load {served!r} from Minari" if served else ""
+    return f"D4RL's {name} is not here: put its .hdf5 file into this folder or one named by PLOFF_DATA{other}"
+
+
+def _target(name: str, format: str | None) -> tuple[pathlib.Path, str]:
+    from ploff.datasets import minari_format
+
+    if format is not None and format not in MODULES:
+        raise UnknownNameError("format", format, MODULES)
+    if name.startswith(MINARI_PREFIX):
+        return minari_format.root() / name.removeprefix(MINARI_PREFIX), "minari"
+    path = pathlib.Path(name)
+    named = format or SUFFIXES.get(path.suffix.lower())
+    if named is None:
+        raise DataError(
+            f"cannot tell a format from {name!r}; end it in {_suffixes()}, or give --format minari"
+        )
+    return path, named
+
+
+def _module(format: str) -> ModuleType:
+    if format not in MODULES:
+        raise UnknownNameError("format", format, MODULES)
+    return importlib.import_module(f"ploff.datasets.{MODULES[format]}")
+
+
+def _in_logged_units(transitions: Transitions) -> bool:
+    def same(units: Affine) -> bool:
+        return bool((units.shift == 0).all() and (units.scale == 1).all())
+
+    return same(transitions.reward_units) and same(transitions.observation_units)
+
+
+def _suffixes() -> str:
+    return ", ".join(SUFFIXES)
+
+
+def _article(format: str) -> str:
+    return {"d4rl": "an HDF5", "npz": "an NPZ", "parquet": "a Parquet", "csv": "a CSV"}[format]

@@ -1,0 +1,116 @@
+"""Names: what a dataset is called, which task a name speaks of, and where the data may lie."""
+
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Iterator
+
+from ploff.transitions import Origin
+
+# D4RL's tasks in the paper, with the steps after which an episode is cut. All take actions in [−1, 1].
+HORIZONS = {
+    "halfcheetah": 1000,
+    "hopper": 1000,
+    "walker2d": 1000,
+    "pen": 100,
+    "hammer": 200,
+    "door": 200,
+    "relocate": 200,
+}
+LOCOMOTION = ("halfcheetah", "hopper", "walker2d")
+HAND = ("pen", "hammer", "door", "relocate")
+PAPER_DATASETS = tuple(
+    f"{task}-{quality}"
+    for tasks, qualities in (
+        (LOCOMOTION, ("random", "medium", "medium-replay", "medium-expert")),
+        (HAND, ("human", "cloned", "expert")),
+    )
+    for task in tasks
+    for quality in qualities
+)
+HDF5_SUFFIXES = (".hdf5", ".h5")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A dataset that `load` knows by name."""
+
+    name: str
+    kind: str  # "bundled", "d4rl" (a file of D4RL's layout) or "minari"
+    location: pathlib.Path | None = None  # None: known, but not on this disk
+    minari_id: str | None = None  # the same recordings, under the name by which Minari serves them
+
+
+def minari_id(name: str) -> str | None:
+    """Minari's name for one of the paper's datasets: it has the hand's (its locomotion data is other)."""
+    task, _, quality = name.partition("-")
+    return f"D4RL/{task}/{quality}-v2" if task in HAND else None
+
+
+def task_of(name: str) -> str | None:
+    """The task that a dataset's name begins with: 'hopper' of 'hopper_medium-v2'."""
+    first = re.split(r"[-_]", name)[0].lower()
+    return first if first in HORIZONS else None
+
+
+def origin_of(name: str) -> Origin:
+    """What a D4RL file's name says about it."""
+    task = task_of(name)
+    if task is None:
+        return Origin(name=name)
+    return Origin(name=name, environment=task, physics="d4rl", reference_scores=reference_scores(task))
+
+
+def reference_scores(environment: str | None) -> tuple[float, float] | None:
+    """The returns that normalise to 0 and 100 in an environment, where they are known."""
+    from ploff import environments  # brings Gymnasium: not before it is needed
+
+    if environment is None or not environments.has_reference(environment):
+        return None
+    return environments.reference_scores(environment)
+
+
+def data_folders() -> list[pathlib.Path]:
+    """Where files are looked for by name: the folders in PLOFF_DATA, and the working folder."""
+    named = [pathlib.Path(folder) for folder in os.environ.get("PLOFF_DATA", "").split(os.pathsep) if folder]
+    return [*named, pathlib.Path()]
+
+
+def find_file(name: str) -> pathlib.Path | None:
+    """The D4RL file of that name, '-' and '_' alike; of several versions the newest, unless one is named."""
+    wanted = _plain(name)
+    found = [path for path in _hdf5_files() if _plain(path.stem) == wanted]
+    found = found or [path for path in _hdf5_files() if re.sub(r"-v\d+$", "", _plain(path.stem)) == wanted]
+    return max(found, key=lambda path: (_version(path.stem), path.stem), default=None)
+
+
+def list_datasets() -> list[Entry]:
+    """Every dataset that `load` knows by name: bundled, on this disk, and the paper's."""
+    entries = [Entry(name="sample", kind="bundled")]
+    entries += [Entry(name=path.stem, kind="d4rl", location=path) for path in _hdf5_files()]
+    from ploff.datasets import minari_format
+
+    entries += [
+        Entry(name=name, kind="minari", location=folder) for name, folder in minari_format.local().items()
+    ]
+    missing = [name for name in PAPER_DATASETS if find_file(name) is None]
+    return entries + [Entry(name=name, kind="d4rl", minari_id=minari_id(name)) for name in missing]
+
+
+def _hdf5_files() -> Iterator[pathlib.Path]:
+    seen = set()
+    for folder in data_folders():
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            if path.suffix in HDF5_SUFFIXES and path.is_file() and path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield path
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _version(name: str) -> int:
+    match = re.search(r"-v(\d+)$", name)
+    return int(match.group(1)) if match else -1

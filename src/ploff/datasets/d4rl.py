@@ -1,0 +1,97 @@
+"""D4RL's HDF5 layout, in all its versions.
+
+One row a transition in `observations`, `actions`, `rewards`, `terminals`; since v1 also `timeouts`; in the
+locomotion files `next_observations`; further arrays under `infos/`; the policy that acted under `metadata/`,
+which is not read. A file without `timeouts` was cut at its task's horizon, counted since the last end.
+
+ploff's own files add the attribute `ploff` (origin and action space), and, where only some of the successors
+are known, the array `next_observations_known`.
+"""
+
+import pathlib
+
+import h5py
+import numpy as np
+
+from ploff import checks
+from ploff.datasets import catalogue
+from ploff.datasets.hdf5 import StoredRows, open_file
+from ploff.datasets.rows import REQUIRED, Options, Rows, as_written, assemble, describe, following, recall
+from ploff.errors import DataError
+from ploff.transitions import ActionSpace, Origin, Transitions
+
+CHUNK_BYTES = 262_144
+
+
+def read(path: pathlib.Path, options: Options) -> Transitions:
+    """Reads a file of any of the layouts."""
+    with open_file(path) as file:
+        stored = {name: StoredRows(item) for name, item in file.items() if isinstance(item, h5py.Dataset)}
+        if "episode_0" in file:
+            raise DataError(
+                f"{path} is the inside of a Minari dataset; give the dataset's folder or its name"
+            )
+        checks.check_present(str(path), REQUIRED, stored)
+        known = stored.get("next_observations_known")
+        origin, action_space = _told(file, path)
+        return assemble(
+            Rows(
+                source=str(path),
+                arrays={name: stored[name].read() for name in (*REQUIRED, "timeouts") if name in stored},
+                next_observations=stored.get("next_observations"),
+                known=known.read() if known else None,
+                infos=_infos(file) if options.infos else {},
+                action_space=action_space,
+                origin=origin,
+                horizon=catalogue.HORIZONS.get(origin.environment or ""),
+            ),
+            options,
+        )
+
+
+def _told(file: h5py.File, path: pathlib.Path) -> tuple[Origin, ActionSpace | None]:
+    """What the attributes say, else what the file's name does."""
+    if "ploff" in file.attrs:
+        return recall(str(file.attrs["ploff"]))
+    origin = catalogue.origin_of(str(file.attrs.get("name", path.stem)))
+    if origin.environment is None:
+        return origin, None
+    width = int(np.prod(file["actions"].shape[1:]))  # pyright: ignore[reportAttributeAccessIssue]
+    return origin, ActionSpace.box(-np.ones(width), np.ones(width))
+
+
+def _infos(file: h5py.File) -> dict[str, np.ndarray]:
+    found: dict[str, StoredRows] = {}
+
+    def collect(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = StoredRows(item)
+
+    if "infos" in file:
+        file["infos"].visititems(collect)  # pyright: ignore[reportAttributeAccessIssue]
+    # Not while visiting: that holds the HDF5 library's lock, and the threads that read would wait for it forever.
+    return {name: stored.read() for name, stored in found.items()}
+
+
+def write(transitions: Transitions, path: pathlib.Path) -> None:
+    """Writes D4RL's newest layout; `next_observations` only where they tell more than the rows do."""
+    arrays = as_written(transitions)
+    successors, known = following(transitions)
+    if successors is not None:
+        arrays["next_observations"] = successors.reshape(arrays["observations"].shape)
+    if known is not None:
+        arrays["next_observations_known"] = known
+    arrays |= {f"infos/{name}": np.asarray(values) for name, values in transitions.infos.items()}
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file.create_dataset(
+                name, data=values, chunks=_chunks(values), compression="gzip", compression_opts=1
+            )
+        file.attrs["name"] = transitions.origin.name
+        file.attrs["ploff"] = describe(transitions)
+
+
+def _chunks(values: np.ndarray) -> tuple[int, ...]:
+    """Whole rows, some hundred kilobytes of them: quick to read in order."""
+    row_bytes = max(values[:1].nbytes, 1)
+    return (max(1, min(len(values), CHUNK_BYTES // row_bytes)), *values.shape[1:])

@@ -1,0 +1,220 @@
+"""From a file's rows to Transitions: flags, horizons, action spaces, checks. Every reader ends here."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ploff import checks
+from ploff.datasets import catalogue
+from ploff.errors import DataError
+from ploff.transitions import UNKNOWN, ActionSpace, Origin, Transitions
+
+REQUIRED = ("observations", "actions", "rewards", "terminals")
+FIELDS = (*REQUIRED, "timeouts", "next_observations")
+
+
+class Blocks(checks.Shaped, Iterable[np.ndarray], Protocol):
+    """An array that is read a block of rows at a time."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a person adds to what a file says."""
+
+    infos: bool = False  # carry the further arrays, for conversions; training needs none of them
+    horizon: int | None = None  # steps after which an episode was cut, where the file does not mark it
+    action_low: float | Sequence[float] | None = None  # bounds of the actions, one for all or one a dimension
+    action_high: float | Sequence[float] | None = None
+    choices: int | None = None  # number of actions, where they are choices
+    environment: str | None = None  # where a policy is to be tried, if the file does not say
+    columns: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)  # a table's, by field
+
+    def __post_init__(self):
+        if self.horizon is not None and self.horizon < 1:
+            raise DataError(f"the horizon must be at least 1, got {self.horizon}")
+        if (self.action_low is None) != (self.action_high is None):
+            raise DataError("give both bounds of the actions, --action-low and --action-high, or none")
+
+
+@dataclasses.dataclass(kw_only=True)
+class Rows:
+    """What a reader found: one row a transition in every array."""
+
+    source: str  # how messages call the file
+    arrays: dict[str, np.ndarray]  # of FIELDS, all REQUIRED ones
+    next_observations: np.ndarray | Blocks | None = None
+    known: np.ndarray | None = None  # where `next_observations` were logged; everywhere, if None
+    infos: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    action_space: ActionSpace | None = None  # as far as the file tells
+    origin: Origin = Origin()  # noqa: RUF009 - frozen
+    horizon: int | None = None  # of a known task whose file has no timeouts
+
+
+def assemble(rows: Rows, options: Options) -> Transitions:
+    """Checks the rows and builds the container."""
+    shaped: dict[str, checks.Shaped] = {**rows.arrays}
+    if rows.next_observations is not None:
+        shaped["next_observations"] = rows.next_observations
+    shaped |= {f"infos/{name}": values for name, values in rows.infos.items()}
+    checks.check_shapes(rows.source, shaped)
+    arrays = _as_held(rows)
+    following = rows.next_observations
+    if following is not None and arrays["observations"].ndim != rows.arrays["observations"].ndim:
+        following = np.concatenate(list(following)).reshape(arrays["observations"].shape)
+    transitions = Transitions.from_rows(
+        **arrays,
+        timeouts=_timeouts(rows, arrays["terminals"], options.horizon),
+        next_observations=following,
+        known=rows.known,
+        action_space=action_space(rows.source, arrays["actions"], rows.action_space, options),
+        origin=_origin(rows, arrays, options),
+        infos=rows.infos,
+    )
+    checks.check(transitions, rows.source)
+    return transitions
+
+
+def _as_held(rows: Rows) -> dict[str, np.ndarray]:
+    """The required arrays in the container's shapes: rewards and flags flat, actions and states vectors."""
+    observations, actions, rewards, terminals = (rows.arrays[name] for name in REQUIRED)
+    for name in ("rewards", "terminals", "timeouts"):
+        shape = rows.arrays.get(name, rewards).shape
+        if np.prod(shape[1:]) != 1:
+            raise DataError(f"{rows.source}: {name} has shape {shape}; it needs one value a row")
+    count = len(rewards)
+    if _are_choices(actions):
+        actions = actions.reshape(count).astype(actions.dtype if actions.dtype != bool else np.int8)
+    return {
+        "observations": observations if observations.ndim > 1 else observations[:, None],
+        "actions": actions if actions.ndim > 1 or _are_choices(actions) else actions[:, None],
+        "rewards": rewards.reshape(count),
+        "terminals": checks.as_flags(rows.source, "terminals", terminals),
+    }
+
+
+def _are_choices(actions: np.ndarray) -> bool:
+    return actions.dtype.kind in "iub" and np.prod(actions.shape[1:]) == 1
+
+
+def _timeouts(rows: Rows, terminals: np.ndarray, horizon: int | None) -> np.ndarray:
+    """The file's own, or cut at the horizon: the user's if given, the task's if the file has none."""
+    if "timeouts" in rows.arrays:
+        timeouts = checks.as_flags(rows.source, "timeouts", rows.arrays["timeouts"])
+    else:
+        timeouts, horizon = np.zeros(len(terminals), bool), horizon or rows.horizon
+        if horizon is None:
+            raise DataError(
+                f"{rows.source} has no timeouts, and its task is not a known one; "
+                "give --horizon N, the steps after which an episode was cut"
+            )
+    return timeouts if horizon is None else timeouts | cuts(terminals | timeouts, horizon)
+
+
+def cuts(ends: np.ndarray, horizon: int) -> np.ndarray:
+    """Where an episode reaches `horizon` steps, counted since the last end, without ending by itself."""
+    rows = np.arange(len(ends))
+    starts = np.concatenate([[0], np.flatnonzero(ends) + 1])
+    since_start = rows - starts[np.searchsorted(starts, rows, side="right") - 1]
+    return ((since_start + 1) % horizon == 0) & ~ends
+
+
+def action_space(source: str, actions: np.ndarray, told: ActionSpace | None, options: Options) -> ActionSpace:
+    """What the user says, else what the file tells, else what the data spans, with a warning."""
+    if actions.ndim == 1:
+        if options.choices is not None:
+            return ActionSpace.discrete(options.choices)
+        if told is not None and told.kind == "discrete":
+            return told
+        count = int(actions.max()) + 1
+        checks.warn(
+            f"{source}: taking the number of choices, {count}, from the data; --choices N says it for sure"
+        )
+        return ActionSpace.discrete(max(count, 1))
+    width = actions.shape[1]
+    if options.action_low is not None and options.action_high is not None:
+        low, high = (_per_dimension(x, width) for x in (options.action_low, options.action_high))
+        return ActionSpace.box(low, high)
+    if told is not None and told.kind == "box":
+        return told
+    low, high = actions.min(axis=0), actions.max(axis=0)
+    checks.warn(
+        f"{source}: taking the actions' bounds from the data ({low.min():g} … {high.max():g}); "
+        "--action-low and --action-high say them for sure"
+    )
+    return ActionSpace.box(low, high)
+
+
+def _per_dimension(bound: float | Sequence[float], width: int) -> np.ndarray:
+    values = np.atleast_1d(np.asarray(bound, float))
+    if len(values) not in (1, width):
+        raise DataError(
+            f"{len(values)} bounds for actions of {width} dimensions; give one, or one a dimension"
+        )
+    return np.broadcast_to(values, (width,))
+
+
+def _origin(rows: Rows, arrays: Mapping[str, np.ndarray], options: Options) -> Origin:
+    held = {**arrays, "timeouts": arrays["terminals"]}
+    written = tuple(
+        (name, str(values.dtype), values.ndim)
+        for name, values in rows.arrays.items()
+        if (values.dtype, values.ndim) != (held[name].dtype, held[name].ndim)
+    )
+    origin = dataclasses.replace(rows.origin, written_as=rows.origin.written_as or written)
+    if options.environment is None:
+        return origin
+    scores = catalogue.reference_scores(options.environment) or origin.reference_scores
+    return dataclasses.replace(origin, environment=options.environment, reference_scores=scores)
+
+
+def as_written(transitions: Transitions) -> dict[str, np.ndarray]:
+    """The arrays with a row a transition, as the file they come from writes them."""
+    count = len(transitions)
+    arrays = {
+        "observations": np.asarray(transitions.observations)[:count],
+        "actions": np.asarray(transitions.actions),
+        "rewards": np.asarray(transitions.rewards),
+        "terminals": np.asarray(transitions.terminals),
+        "timeouts": np.asarray(transitions.timeouts),
+    }
+    for name, dtype, dimensions in transitions.origin.written_as:
+        values = arrays[name].astype(dtype)
+        arrays[name] = values.reshape(count) if dimensions == 1 else values.reshape(count, -1)
+    return arrays
+
+
+def describe(transitions: Transitions) -> str:
+    """Where transitions come from and what an action may be, as one line of JSON to put beside them."""
+    return json.dumps(
+        {
+            "origin": dataclasses.asdict(transitions.origin),
+            "action_space": dataclasses.asdict(transitions.action_space),
+        }
+    )
+
+
+def recall(description: str) -> tuple[Origin, ActionSpace]:
+    """What `describe` wrote."""
+    content: dict[str, Any] = json.loads(description)
+    origin, space = content["origin"], content["action_space"]
+    scores = origin["reference_scores"]
+    origin["reference_scores"] = tuple(scores) if scores else None
+    origin["written_as"] = tuple(tuple(entry) for entry in origin["written_as"])
+    return Origin(**origin), ActionSpace(
+        **{**space, "low": tuple(space["low"]), "high": tuple(space["high"])}
+    )
+
+
+def following(transitions: Transitions) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The next observations and where they are known; None where the rows' order says the same already."""
+    successors = np.asarray(transitions.successors)
+    known = successors != UNKNOWN
+    ends = np.zeros(len(transitions), bool)
+    ends[transitions.episode_ends()] = True
+    in_order = successors == np.arange(1, len(successors) + 1)
+    if np.array_equal(known, ~ends) and in_order[~ends].all():
+        return None, None
+    return transitions.next_observations(), None if known.all() else known

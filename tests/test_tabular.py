@@ -1,5 +1,8 @@
 """F and F_w on deterministic MDPs: propositions 1 to 3, exact solutions, and numbers worked out by hand."""
 
+import pathlib
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -200,6 +203,14 @@ def test_the_mean_over_shared_actions_pairs_each_action_with_itself(mdp, seed):
     s, t = rng.integers(mdp.num_states, size=2)
     expected = sum(rho[u] * distances[s, u, t, u] for u in range(mdp.num_actions))
     assert over_shared_actions(distances, rho)[s, t] == pytest.approx(expected)
+
+
+def test_the_example_in_the_documentation_runs():
+    page = pathlib.Path(__file__).parents[1] / "docs" / "theory.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
 
 
 def test_wrong_input_is_refused_in_one_line():

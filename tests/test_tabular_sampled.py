@@ -20,6 +20,7 @@ from ploff.tabular import (
     draw_steps,
     independent,
     iterate,
+    linear,
     solve,
 )
 from tabular_cases import (
@@ -237,6 +238,20 @@ def test_where_moves_are_certain_all_three_operators_are_one(mdp, discount):
     np.testing.assert_allclose(
         solve(independent(mdp, discount=discount, pinned=True)), expected, atol=ROUNDING
     )
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_sparse_and_dense_algebra_and_iteration_agree(pinned, monkeypatch):
+    # A ring of 30 states; each action steps to one side, and slips to the other one time in five.
+    rng, count = np.random.default_rng(0), 30
+    ring = np.stack([np.roll(np.eye(count), shift, axis=1) for shift in (1, -1)], axis=1)
+    mdp = FiniteMDP(rng.random((count, 2)), 0.8 * ring + 0.2 * ring[:, ::-1])
+    operator = independent(mdp, discount=0.8, pinned=pinned)
+    assert np.count_nonzero(mdp.probabilities) < linear.DENSE_FROM * mdp.probabilities.size
+    sparse = solve(operator)
+    monkeypatch.setattr(linear, "DENSE_FROM", 0.0)
+    np.testing.assert_allclose(sparse, solve(operator), atol=1e-12)
+    assert gap(sparse, iterate(operator).distances) <= 1e-9
 
 
 def twins() -> FiniteMDP:

@@ -6,13 +6,14 @@ Every command is a dataclass in `ploff.commands` with a `run` method; heavy modu
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import tyro
 
 from ploff.commands.data import Data
 from ploff.commands.gridworld import Gridworld
-from ploff.errors import PloffError
+from ploff.errors import PloffError, PloffWarning
 
 Command = (
     Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
@@ -27,7 +28,10 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = [argument for argument in arguments if argument != "--traceback"]
     command = tyro.cli(Command, prog="ploff", args=arguments, description=__doc__)
     try:
-        command.run()
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", PloffWarning)
+            warnings.showwarning = _show_warning
+            command.run()
     except KeyboardInterrupt as interrupt:
         _leave(str(interrupt) or "interrupted", 130)
     except BrokenPipeError:
@@ -41,6 +45,14 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         kind = type(error).__name__
         _leave(f"internal error: {kind}: {' '.join(str(error).split())} (add --traceback to see where)", 1)
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
+    """Ploff's own warnings in one line; others as Python shows them."""
+    if issubclass(category, PloffWarning):
+        sys.stderr.write(f"ploff: warning: {' '.join(str(message).split())}\n")
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def _leave(message: str, code: int) -> None:

@@ -1,11 +1,178 @@
 """`ploff data`: what data there is, what is in it, and how to change its format."""
 
 import dataclasses
+import pathlib
+from typing import Annotated, Any, Literal
+
+import tyro
+
+Format = Literal["d4rl", "minari", "npz", "parquet", "csv"]
+Name = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+Target = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
+Environment = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")]
+
+
+@dataclasses.dataclass
+class List:
+    """List the datasets that have a name: bundled, on this disk, and the paper's."""
+
+    def run(self) -> None:
+        """Prints one line a dataset."""
+        from rich.table import Table
+
+        from ploff.datasets import list_datasets
+
+        table = Table("name", "kind", "where", box=None, pad_edge=False)
+        for entry in list_datasets():
+            absent = f"not here; Minari has {entry.minari_id}" if entry.minari_id else "not here"
+            bundled = "in the package" if entry.kind == "bundled" else absent
+            table.add_row(entry.name, entry.kind, str(entry.location) if entry.location else bundled)
+        _print(table)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Reading:
+    """What a file may leave open."""
+
+    horizon: int | None = None  # steps after which an episode was cut, where the file does not mark it
+    action_low: tuple[float, ...] | None = None  # lower bounds of the actions, one for all or one a dimension
+    action_high: tuple[float, ...] | None = None  # upper bounds
+    choices: int | None = None  # number of actions, where they are choices
+    environment: str | None = None  # where a policy is to be tried
+    columns: tuple[str, ...] = ()  # a table's columns, as observations=speed,angle actions=force
+
+    def options(self) -> dict[str, Any]:
+        """Keywords for `ploff.datasets.load`."""
+        from ploff.errors import DataError
+
+        chosen = {}
+        for column in self.columns:
+            field, equals, names = column.partition("=")
+            if not equals:
+                raise DataError(f"--columns takes FIELD=NAME,NAME…, got {column!r}")
+            chosen[field] = names.split(",")
+        fields = [field.name for field in dataclasses.fields(Reading)]
+        return {field: getattr(self, field) for field in fields} | {"columns": chosen}
+
+
+@dataclasses.dataclass
+class Show(Reading):
+    """Say what is in a dataset: sizes, ranges, episodes, ends, score, oddities."""
+
+    name: Name
+    """A file, a Minari folder, or a name that `ploff data list` shows."""
+    format: Format | None = None
+    """The file's format, if it does not show it."""
+
+    def run(self) -> None:
+        """Prints a card."""
+        import warnings
+
+        from rich.table import Table
+
+        from ploff.datasets import load
+        from ploff.datasets.summary import summary
+        from ploff.errors import PloffWarning
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", PloffWarning)
+            transitions = load(self.name, format=self.format, **self.options())
+        card = Table.grid(padding=(0, 2))
+        for label, text in summary(transitions):
+            card.add_row(label, text)
+        for warning in caught:
+            card.add_row("warning", str(warning.message))
+        _print(transitions.origin.name)
+        _print(card)
+
+
+@dataclasses.dataclass
+class Convert(Reading):
+    """Write a dataset in another format, every array and every episode's end kept."""
+
+    source: Name
+    """What `ploff data show` takes."""
+    target: Target
+    """FILE.hdf5, .npz, .parquet or .csv; a folder, with --format minari; or minari:NAME-v0."""
+    format: Format | None = None
+    """The target's format, if its suffix does not show it."""
+    source_format: Format | None = None
+    """The source's format, likewise."""
+    force: bool = False
+    """Replace what is there."""
+
+    def run(self) -> None:
+        """Reads, checks and writes."""
+        from ploff.datasets import convert
+
+        written = convert(
+            self.source,
+            self.target,
+            format=self.source_format,
+            to=self.format,
+            overwrite=self.force,
+            **self.options(),
+        )
+        _print(f"wrote {written}")
+
+
+@dataclasses.dataclass
+class Collect:
+    """Act in an environment and log it."""
+
+    environment: Environment
+    """One of hopper, pen, …, or a Gymnasium id."""
+    out: pathlib.Path
+    """FILE.hdf5, .npz, .parquet or .csv."""
+    policy: Literal["random"] = "random"
+    """Who acts."""
+    transitions: int = 10_000
+    """How many to log."""
+    seed: int = 0
+    """Decides the episodes and the policy's actions."""
+    physics: Literal["d4rl", "gymnasium"] = "d4rl"
+    """Whose physics, where an environment has both."""
+    force: bool = False
+    """Replace what is there."""
+
+    def run(self) -> None:
+        """Collects and writes."""
+        from ploff.collection import collect
+        from ploff.datasets import check_target, save
+
+        check_target(self.out, overwrite=self.force)  # before the work, not after it
+        transitions = collect(
+            self.environment,
+            policy=self.policy,
+            transitions=self.transitions,
+            seed=self.seed,
+            physics=self.physics,
+            quiet=False,
+        )
+        _print(f"wrote {save(transitions, self.out, overwrite=self.force)}")
 
 
 @dataclasses.dataclass
 class Data:
     """Look at, convert and collect logged transitions."""
 
+    command: tyro.conf.OmitSubcommandPrefixes[
+        Annotated[List, tyro.conf.subcommand("list")]
+        | Annotated[Show, tyro.conf.subcommand("show")]
+        | Annotated[Convert, tyro.conf.subcommand("convert")]
+        | Annotated[Collect, tyro.conf.subcommand("collect")]
+    ]
+
     def run(self) -> None:
         """Runs the chosen sub-command."""
+        self.command.run()
+
+
+def _print(content: Any) -> None:
+    """To standard output: fitted to a terminal, unbroken in a file or a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 1000
+    console.print(content)

@@ -10,15 +10,16 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 from ploff import checks
 from ploff.datasets.catalogue import PAPER_DATASETS, Entry, find_file, list_datasets, minari_id
 from ploff.datasets.rows import Options
 from ploff.errors import DataError, UnknownNameError
 from ploff.storage import replacing
-from ploff.transitions import Affine, Transitions
+from ploff.transitions import Transitions
 
-__all__ = ["Entry", "list_datasets", "load", "save"]
+__all__ = ["Entry", "check_target", "convert", "list_datasets", "load", "save"]
 
 MODULES = {"d4rl": "d4rl", "minari": "minari_format", "npz": "npz", "parquet": "table", "csv": "table"}
 SUFFIXES = {".hdf5": "d4rl", ".h5": "d4rl", ".npz": "npz", ".parquet": "parquet", ".csv": "csv"}
@@ -74,28 +75,54 @@ def save(
     format: str | None = None,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Writes a dataset, whole or not at all, and returns its place.
+    """Writes a dataset as it was logged, whole or not at all, and returns its place.
 
     Args:
-      transitions: in the units they were logged in.
+      transitions: what to write; changes of units are left out.
       path: a file whose suffix tells the format; with format="minari" a folder; or "minari:NAME" for a
         dataset among Minari's own.
       format: as for `load`.
       overwrite: replace what is there.
     """
-    path, format = _target(str(path), format)
-    if path.exists() and not overwrite:
-        raise DataError(f"{path} exists already; --force (or overwrite=True) replaces it")
-    if not _in_logged_units(transitions):
-        raise DataError(
-            "these transitions were rescaled; save them as they were loaded (`in_original_units`)"
-        )
+    path, format = check_target(path, format=format, overwrite=overwrite)
     if format == "minari":
         _module(format).write(transitions, path)
     else:
         with replacing(path) as partial:
             _module(format).write(transitions, partial)
     return path
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    to: str | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> pathlib.Path:
+    """Writes a dataset in another format, every array and every episode's end kept, and returns its place.
+
+    Args:
+      source: as for `load`, which takes the `options`.
+      target: as for `save`.
+      to: the target's format, if its suffix does not show it.
+      overwrite: replace what is there.
+    """
+    check_target(target, format=to, overwrite=overwrite)
+    return save(load(source, infos=True, **options), target, format=to, overwrite=overwrite)
+
+
+def check_target(
+    path: str | os.PathLike[str], *, format: str | None = None, overwrite: bool = False
+) -> tuple[pathlib.Path, str]:
+    """Where and in which format `save` would write; an error where it would refuse to."""
+    place, format = _target(str(path), format)
+    if place.exists() and not overwrite:
+        raise DataError(f"{place} exists already; --force (or overwrite=True) replaces it")
+    if place.is_dir() and format != "minari":
+        raise DataError(f"{place} is a folder; a {format} dataset is a file")
+    return place, format
 
 
 def format_of(path: pathlib.Path) -> str:
@@ -176,13 +203,6 @@ def _module(format: str) -> ModuleType:
     if format not in MODULES:
         raise UnknownNameError("format", format, MODULES)
     return importlib.import_module(f"ploff.datasets.{MODULES[format]}")
-
-
-def _in_logged_units(transitions: Transitions) -> bool:
-    def same(units: Affine) -> bool:
-        return bool((units.shift == 0).all() and (units.scale == 1).all())
-
-    return same(transitions.reward_units) and same(transitions.observation_units)
 
 
 def _suffixes() -> str:

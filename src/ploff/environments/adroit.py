@@ -1,12 +1,12 @@
 """Pen, hammer, door and relocate as D4RL's data knows them, on a current gymnasium-robotics.
 
-Three things differ from gymnasium-robotics' own. The dense reward of hammer, door and relocate holds
+Four things differ from gymnasium-robotics' own. The dense reward of hammer, door and relocate holds
 
     −0.1 ‖palm − object‖
 
 in D4RL; releases 1.2.1 to 1.4.2 of gymnasium-robotics add it instead. Which one is installed is measured,
 not looked up: the palm's site takes no part in the dynamics, so moving it moves this term alone. A dropped
-pen ends the episode. And the horizons are D4RL's.
+pen ends the episode. The horizons are D4RL's. And bodies touch as they did in an older MuJoCo.
 """
 
 import functools
@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from ploff.environments.older_mujoco import restore_contact_margins
 from ploff.environments.quiet import quiet_import
 from ploff.errors import PloffError, require
 
@@ -45,7 +46,9 @@ class D4RLAdroit(gym.Wrapper):
     def __init__(self, env: gym.Env, name: str):
         super().__init__(env)
         self._ends_on_drop = name == "pen"
-        dense = not getattr(env.unwrapped, "sparse_reward", False)
+        base: Any = env.unwrapped
+        restore_contact_margins(base.model)
+        dense = not base.sparse_reward
         self._missing = PALM_WEIGHT - palm_weight(name) if dense and not self._ends_on_drop else 0.0
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:

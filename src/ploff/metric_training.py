@@ -102,7 +102,7 @@ def learn_metric(
     rows = jnp.asarray(split.train, jnp.int32)
     loop = Loop(
         "metric",
-        _update(config),
+        update_of(config),
         state,
         (device, rows),
         seed=training.seed,
@@ -196,7 +196,7 @@ def _no_neighbours() -> jax.Array:
 
 
 @functools.lru_cache(maxsize=8)
-def _update(config: MetricConfig) -> Any:
+def update_of(config: MetricConfig) -> Any:
     """The update of a configuration: one object each, so that it is compiled once."""
     return functools.partial(_update_with, config)
 

@@ -250,7 +250,7 @@ def update(
     state: MetricState, data: Transitions, rows: Array, key: PRNGKeyArray, config: MetricConfig
 ) -> tuple[MetricState, MetricInfo]:
     """One gradient step on each loss, from rows of the log drawn among `rows`."""
-    losses = _shared_losses if config.estimator == "shared" else _literal_losses
+    losses = shared_losses if config.estimator == "shared" else literal_losses
     gradient, info = eqx.filter_grad(losses, has_aux=True)(
         state.metric, state.target, data, rows, key, config
     )
@@ -276,7 +276,7 @@ def draw_next_actions(data: Transitions, rows: Array, key: PRNGKeyArray, config:
     return NextActions(actions, jnp.full(config.actions, 1.0 / config.actions))
 
 
-def _shared_losses(
+def shared_losses(
     metric: Pseudometric,
     target: Pseudometric,
     data: Transitions,
@@ -287,27 +287,36 @@ def _shared_losses(
     """L_Φ + L_Ψ over B·K pairs that share rows, and next actions shared by all of them."""
     row_key, action_key = jax.random.split(key)
     batch = data.batch(rows[jax.random.randint(row_key, (config.rows,), 0, rows.shape[0])])
-    next_actions = draw_next_actions(data, rows, action_key, config)
+    draws = draw_next_actions(data, rows, action_key, config)
+    return shared_batch_losses(metric, target, batch, draws, config)
+
+
+def shared_batch_losses(
+    metric: Pseudometric, target: Pseudometric, batch: Batch, draws: NextActions, config: MetricConfig
+) -> tuple[Array, MetricInfo]:
+    """The losses over every row of a batch and its K partners, with the same next actions for all.
+
+    A row is embedded once for all of its pairs, and a state once for all actions: what the literal losses do in
+    B·n·2 passes through Φ̄ takes n·B, of which only the last layer is a product.
+    """
     limit = 2 * metric.radius
     apart = functools.partial(partner_differences, partners=config.partners)
-    flat = batch.observations.reshape(config.rows, -1)
-
     wanted_phi = phi_target(
         jnp.abs(apart(batch.rewards[:, None])[..., 0]),
-        root_mean_square(apart(flat)) if config.state_weight else jnp.float32(0.0),
+        root_mean_square(apart(batch.observations.reshape(config.rows, -1))),
         norm(apart(target.embed_states(batch.next_observations))),
         discount=config.discount,
         state_weight=config.state_weight,
         limit=limit,
     )
-    over_actions = norm(apart(target.phi_over_actions(batch.observations, next_actions.actions)))
-    wanted_psi = psi_target(over_actions, next_actions.weights, limit)
+    over_actions = norm(apart(target.phi_over_actions(batch.observations, draws.actions)))
+    wanted_psi = psi_target(over_actions, draws.weights, limit)
     distance_phi = norm(apart(metric.phi(batch.observations, batch.actions)))
     distance_psi = norm(apart(metric.embed_states(batch.observations)))
     return _regression(distance_phi, wanted_phi, distance_psi, wanted_psi, over_actions)
 
 
-def _literal_losses(
+def literal_losses(
     metric: Pseudometric,
     target: Pseudometric,
     data: Transitions,

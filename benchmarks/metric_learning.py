@@ -1,0 +1,121 @@
+"""Milliseconds a step of metric learning: the losses as printed, and the default, in one run on HalfCheetah's shapes.
+
+    python benchmarks/metric_learning.py [--rounds 5]
+
+Rounds alternate between the two, so that a noisy machine slows both; medians are printed. The last line is `ratio: R`.
+"""
+
+import argparse
+import statistics
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ploff import ActionSpace, Transitions, pseudometric
+from ploff.metric_training import update_of
+from ploff.pseudometric import MetricConfig
+from ploff.training import scan_updates
+
+STATES, ACTIONS, TRANSITIONS = 17, 6, 100_000
+
+
+def cheetah_shaped(seed: int = 0) -> Transitions:
+    """Random numbers of HalfCheetah's shapes: time does not depend on the values."""
+    rng = np.random.default_rng(seed)
+    flags = np.zeros(TRANSITIONS, bool)
+    return Transitions.from_rows(
+        observations=rng.normal(size=(TRANSITIONS, STATES)).astype(np.float32),
+        actions=rng.uniform(-1, 1, (TRANSITIONS, ACTIONS)).astype(np.float32),
+        rewards=rng.uniform(size=TRANSITIONS).astype(np.float32),
+        terminals=flags,
+        timeouts=np.arange(TRANSITIONS) % 1000 == 999,
+        action_space=ActionSpace.box(-np.ones(ACTIONS), np.ones(ACTIONS)),
+    ).with_standard_observations()
+
+
+def matmul_peak(seconds: float = 1.0) -> float:
+    """GFLOP/s of a large single-precision product, the best of many."""
+    size = 1024
+    x = jnp.ones((size, size))
+    product = jax.jit(lambda x: x @ x)
+    product(x).block_until_ready()
+    best, end = np.inf, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        product(x).block_until_ready()
+        best = min(best, time.perf_counter() - start)
+    return 2 * size**3 / best / 1e9
+
+
+def gigaflops_a_step(config: MetricConfig) -> float:
+    """Multiplications and additions of the matrix products in one step, counted by hand."""
+    rows = config.rows * (2 if config.estimator == "literal" else 1)
+    layer_phi = (STATES + ACTIONS + config.embedding) * config.hidden
+    layer_psi = (STATES + config.embedding) * config.hidden
+    if config.estimator == "literal":
+        bootstrap = rows * config.actions * layer_phi
+    else:  # the first layer is an outer sum: its products do not multiply
+        bootstrap = (
+            rows * STATES + config.actions * ACTIONS + rows * config.actions * config.embedding
+        ) * config.hidden
+    # Trained networks: forward, and backward twice that less the gradient to the inputs. Targets: forward only.
+    trained = 3 * rows * (layer_phi + layer_psi) - rows * (2 * STATES + ACTIONS) * config.hidden
+    return 2 * (trained + rows * layer_psi + bootstrap) / 1e9
+
+
+class Contender:
+    """One configuration, compiled and ready to be timed."""
+
+    def __init__(self, name: str, config: MetricConfig, data: Transitions, steps: int):
+        self.name, self.config, self.steps = name, config, steps
+        self.state = pseudometric.init(jax.random.key(0), data, config)
+        self.operands = (data.to_device(), jnp.asarray(data.rows_with_successor(), jnp.int32))
+        self.times = []
+        self._run()
+
+    def _run(self) -> None:
+        key, first = jax.random.key(0), jnp.asarray(0)
+        result = scan_updates(update_of(self.config), self.state, self.operands, key, first, self.steps)
+        jax.block_until_ready(result[1])
+
+    def time(self) -> None:
+        """Adds one measurement, in milliseconds a step."""
+        start = time.perf_counter()
+        self._run()
+        self.times.append(1e3 * (time.perf_counter() - start) / self.steps)
+
+    def line(self, peak: float) -> str:
+        """The result as text."""
+        milliseconds = statistics.median(self.times)
+        rate = gigaflops_a_step(self.config) / milliseconds * 1e3
+        spread = f"{min(self.times):.2f} to {max(self.times):.2f}"
+        share = f"{rate:.1f} GFLOP/s, {rate / peak:.0%} of peak"
+        return f"{self.name:<19} {milliseconds:8.2f} ms a step ({spread}), {share}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    data = cheetah_shaped()
+    literal = Contender("literal, as printed", MetricConfig.paper(), data, steps=3)
+    default = Contender("default", MetricConfig(), data, steps=400)
+    wide = Contender("default, 256 rows", MetricConfig(rows=256), data, steps=200)
+    peaks = []
+    for _ in range(rounds):
+        peaks.append(matmul_peak())
+        for contender in (literal, default, wide):
+            contender.time()
+    peak = max(peaks)
+    print(f"matmul peak {peak:.1f} GFLOP/s (best of {len(peaks)} tries; the worst: {min(peaks):.1f})")
+    for contender in (literal, default, wide):
+        print(contender.line(peak))
+    print(f"ratio: {statistics.median(literal.times) / statistics.median(default.times):.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ from ploff.errors import DataError, PloffWarning
 from ploff.transitions import UNKNOWN, ActionSpace, Transitions
 
 BOUND_SLACK = 1e-6  # of an action's range: what rounding may add
+BLOCK_ROWS = 65_536  # looked at together: small enough to stay in the processor's cache
 
 
 class Shaped(Protocol):
@@ -101,7 +102,8 @@ def check(transitions: Transitions, source: str) -> None:
 
 def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
     """`rows` are the numbers by which the file knows the rows, if not their own."""
-    if not np.issubdtype(values.dtype, np.floating) or np.isfinite(values).all():
+    blocks = (values[start : start + BLOCK_ROWS] for start in range(0, len(values), BLOCK_ROWS))
+    if not np.issubdtype(values.dtype, np.floating) or all(np.isfinite(block).all() for block in blocks):
         return
     bad = ~np.isfinite(values)
     row, number = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0]), int(bad.sum())
@@ -123,28 +125,29 @@ def _check_finite_successors(source: str, transitions: Transitions) -> None:
 
 def _check_actions(source: str, actions: np.ndarray, space: ActionSpace) -> None:
     if space.kind == "discrete":
-        outside = (actions < 0) | (actions >= space.n)
+        low, high = np.asarray(0), np.asarray(space.n - 1)
         bounds, remedy = f"0 … {space.n - 1}", "--choices"
     else:
         if actions.shape[1:] != (space.width,):
             raise DataError(
                 f"{source}: actions have shape {actions.shape[1:]}, but {space.width} dimensions have bounds"
             )
-        low, high = np.asarray(space.low), np.asarray(space.high)
-        slack = BOUND_SLACK * (high - low)
-        outside = (actions < low - slack) | (actions > high + slack)
-        bounds, remedy = _range(low, high), "--action-low and --action-high"
-    if outside.any():
-        where = tuple(int(i) for i in np.argwhere(outside)[0])
-        raise DataError(
-            f"{source}: actions{list(where)} is {actions[where]:g}, outside {bounds}; "
-            f"{outside.sum()} values are; clip them, or give {remedy}"
-        )
+        slack = BOUND_SLACK * (np.asarray(space.high) - np.asarray(space.low))
+        low, high = np.asarray(space.low) - slack, np.asarray(space.high) + slack
+        bounds, remedy = _range(space), "--action-low and --action-high"
+    if (actions.min(axis=0) >= low).all() and (actions.max(axis=0) <= high).all():
+        return
+    outside = (actions < low) | (actions > high)
+    where = tuple(int(i) for i in np.argwhere(outside)[0])
+    raise DataError(
+        f"{source}: actions{list(where)} is {actions[where]:g}, outside {bounds}; "
+        f"{outside.sum()} values are; clip them, or give {remedy}"
+    )
 
 
-def _range(low: np.ndarray, high: np.ndarray) -> str:
-    if np.all(low == low[0]) and np.all(high == high[0]):
-        return f"[{low[0]:g}, {high[0]:g}]"
+def _range(space: ActionSpace) -> str:
+    if len(set(space.low)) == len(set(space.high)) == 1:
+        return f"[{space.low[0]:g}, {space.high[0]:g}]"
     return "the bounds of their dimension"
 
 

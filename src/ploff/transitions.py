@@ -9,8 +9,8 @@ action was taken in (an episode's last). `successors[i]` is the row of the state
 recording was cut: the process went on, and so does the bootstrap. They are never the same flag.
 
 Arrays keep the values and types that were logged; `to_device` makes them float32 JAX arrays. A change of units (scaled
-rewards, standardised observations) is recorded beside them and applied when a learner reads rows: nothing is copied, and
-undoing it is exact.
+rewards, standardised observations) is recorded beside them and applied when a learner reads rows: nothing is copied,
+and undoing it is exact.
 """
 
 import dataclasses
@@ -153,6 +153,7 @@ class Transitions(eqx.Module):
         action_space: ActionSpace,
         origin: Origin = Origin(),  # noqa: B008 - frozen
         infos: Mapping[str, np.ndarray] | None = None,
+        in_place: bool = False,
     ) -> "Transitions":
         """Builds the container from one row a transition, in the order they were logged.
 
@@ -168,6 +169,7 @@ class Transitions(eqx.Module):
           action_space: what an action may be.
           origin: where the rows come from.
           infos: further arrays with a row a transition.
+          in_place: `observations` are given away and may grow, which saves a copy of them.
         """
         count = len(rewards)
         successors = np.arange(1, count + 1, dtype=np.int32)
@@ -180,7 +182,7 @@ class Transitions(eqx.Module):
             rows, states = _states_apart(observations, inside, _blocks(next_observations), wanted)
             successors[~inside] = UNKNOWN
             successors[rows] = count + np.arange(len(rows), dtype=np.int32)
-            observations = np.concatenate([observations, states])
+            observations = _append(observations, states, in_place)
         return cls(
             observations=observations,
             actions=actions,
@@ -372,6 +374,15 @@ def _states_apart(
         states.append(block[apart])
         start += len(block)
     return np.concatenate(rows), np.concatenate(states)
+
+
+def _append(rows: np.ndarray, more: np.ndarray, in_place: bool) -> np.ndarray:
+    if not in_place or not rows.flags.owndata or not rows.flags.c_contiguous:
+        return np.concatenate([rows, more])
+    count = len(rows)
+    rows.resize((count + len(more), *rows.shape[1:]), refcheck=False)  # the memory grows where it is
+    rows[count:] = more
+    return rows
 
 
 def _rows_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,8 +1,7 @@
 """HDF5 arrays, read on every core.
 
-The HDF5 library inflates one chunk at a time, under one lock. A chunk that is plainly gzipped can be fetched
-as it lies in the file and inflated by zlib, which lets other threads run meanwhile. Anything else is left to
-h5py.
+The HDF5 library inflates one chunk at a time, under one lock. Where chunks are plainly gzipped, it is only asked
+where they lie; zlib inflates them, which lets other threads run meanwhile. Anything else is left to h5py.
 """
 
 import itertools
@@ -18,7 +17,7 @@ import numpy as np
 
 from ploff.errors import DataError
 
-BLOCK_ROWS = 65_536  # rows in memory at a time, at least, when an array is only looked through
+BLOCK_ROWS = 131_072  # rows in memory at a time, at least, when an array is only looked through
 
 
 def open_file(path: pathlib.Path) -> h5py.File:
@@ -31,10 +30,6 @@ def open_file(path: pathlib.Path) -> h5py.File:
             raise DataError(
                 f"{path} is truncated: {int(cut[1]):,} of {int(cut[2]):,} bytes; download or copy it again"
             ) from None
-        if "signature not found" in str(error):
-            raise DataError(
-                f"{path} is not an HDF5 file; `ploff data show` takes .hdf5, .npz, .parquet, .csv"
-            ) from None
         raise DataError(f"{path} cannot be opened as HDF5: {error}") from None
 
 
@@ -45,16 +40,15 @@ class StoredRows:
         self._dataset = dataset
         self.shape: tuple[int, ...] = dataset.shape
         self.dtype = dataset.dtype.newbyteorder("=")
-        self._chunks: tuple[int, ...] = dataset.chunks or (1, *dataset.shape[1:])
-        self._inflatable = _is_plainly_gzipped(dataset)
-        self._workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self._chunk: tuple[int, ...] = dataset.chunks or (1, *dataset.shape[1:])
+        self._packed = _packed_chunks(dataset)
 
     def read(self) -> np.ndarray:
         """The whole array, in the machine's own byte order."""
         return self._read(0, self.shape[0]) if self.shape else self._dataset[()]
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        step = -(-BLOCK_ROWS // self._chunks[0]) * self._chunks[0]
+        step = -(-BLOCK_ROWS // self._chunk[0]) * self._chunk[0]
         for start in range(0, self.shape[0], step):
             yield self._read(start, min(start + step, self.shape[0]))
 
@@ -62,7 +56,7 @@ class StoredRows:
         """Rows from `start`, which a chunk begins at."""
         rows = np.empty((stop - start, *self.shape[1:]), self.dtype)
         try:
-            if self._inflatable:
+            if self._packed:
                 self._inflate(rows, start, stop)
             elif rows.size:
                 rows[...] = self._dataset[start:stop]
@@ -74,34 +68,40 @@ class StoredRows:
         return rows
 
     def _inflate(self, rows: np.ndarray, start: int, stop: int) -> None:
-        corners = itertools.product(
-            range(start, stop, self._chunks[0]),
-            *(range(0, size, chunk) for size, chunk in zip(self.shape[1:], self._chunks[1:], strict=True)),
-        )
-        with ThreadPoolExecutor(self._workers) as pool:
-            for _ in pool.map(lambda corner: self._inflate_chunk(rows, start, corner), corners):
+        file = np.memmap(self._dataset.file.filename, np.uint8, "r")
+        bands = range(start, stop, self._chunk[0])
+        with ThreadPoolExecutor(_cores()) as pool:
+            for _ in pool.map(lambda top: self._inflate_band(file, rows[top - start :], top), bands):
                 pass
 
-    def _inflate_chunk(self, rows: np.ndarray, start: int, corner: tuple[int, ...]) -> None:
-        dataset = self._dataset
-        ends = [min(c + n, size) for c, n, size in zip(corner, self._chunks, self.shape, strict=True)]
-        place = (slice(corner[0] - start, ends[0] - start), *map(slice, corner[1:], ends[1:]))
-        skipped, packed = dataset.id.read_direct_chunk(corner)
-        if skipped:  # the writer left out a filter for this chunk
-            rows[place] = dataset[tuple(map(slice, corner, ends))]
-            return
-        content = np.frombuffer(zlib.decompress(packed), np.uint8)
-        if dataset.shuffle:
-            content = np.ascontiguousarray(content.reshape(dataset.dtype.itemsize, -1).T).reshape(-1)
-        chunk = content.view(dataset.dtype).reshape(self._chunks)
-        rows[place] = chunk[tuple(slice(0, end - c) for c, end in zip(corner, ends, strict=True))]
+    def _inflate_band(self, file: np.ndarray, rows: np.ndarray, top: int) -> None:
+        """The chunks side by side that begin at row `top`, which becomes the first of `rows`."""
+        kind, shuffled = self._dataset.dtype, self._dataset.shuffle
+        steps = (range(0, size, n) for size, n in zip(self.shape[1:], self._chunk[1:], strict=True))
+        for corner in itertools.product((top,), *steps):
+            offset, size = self._packed[corner]
+            content = np.frombuffer(zlib.decompress(file[offset : offset + size].data), np.uint8)
+            if shuffled:
+                content = np.ascontiguousarray(content.reshape(kind.itemsize, -1).T)
+            chunk = content.reshape(-1).view(kind).reshape(self._chunk)
+            place = rows[
+                : self._chunk[0], *(slice(c, c + n) for c, n in zip(corner[1:], self._chunk[1:], strict=True))
+            ]
+            place[...] = chunk[tuple(map(slice, place.shape))]
 
 
-def _is_plainly_gzipped(dataset: h5py.Dataset) -> bool:
-    """Whether zlib (and a reordering of bytes) undoes all that was done to every chunk."""
-    if dataset.chunks is None or dataset.compression != "gzip" or dataset.dtype.kind not in "fiu":
-        return False
-    if dataset.fletcher32 or dataset.scaleoffset is not None:
-        return False
-    grid = np.prod([-(-size // chunk) for size, chunk in zip(dataset.shape, dataset.chunks, strict=True)])
-    return dataset.id.get_num_chunks() == grid  # chunks that were never written hold the fill value
+def _packed_chunks(dataset: h5py.Dataset) -> dict[tuple[int, ...], tuple[int, int]]:
+    """Where each chunk lies in the file, offset and size by its first element; none if zlib cannot undo them."""
+    plain = dataset.compression == "gzip" and not dataset.fletcher32 and dataset.scaleoffset is None
+    if not plain or dataset.dtype.kind not in "fiu" or dataset.file.userblock_size:
+        return {}
+    chunks = []
+    dataset.id.chunk_iter(chunks.append)
+    grid = np.prod([-(-size // n) for size, n in zip(dataset.shape, dataset.chunks or (), strict=True)])
+    if len(chunks) != grid or any(chunk.filter_mask for chunk in chunks):
+        return {}  # some were never written, or not compressed
+    return {chunk.chunk_offset: (chunk.byte_offset, chunk.size) for chunk in chunks}
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

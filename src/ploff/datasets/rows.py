@@ -72,6 +72,7 @@ def assemble(rows: Rows, options: Options) -> Transitions:
         action_space=action_space(rows.source, arrays["actions"], rows.action_space, options),
         origin=_origin(rows, arrays, options),
         infos=rows.infos,
+        in_place=True,  # readers keep nothing of what they hand over
     )
     checks.check(transitions, rows.source)
     return transitions

@@ -1,0 +1,195 @@
+r"""The distance from an action to anything that was tried in states alike (paper, section 4).
+
+    d_D(s, a) = min over (ŝ, â) in D of d(s, a; ŝ, â)           `exact_distance`
+              ≤ min over ŝ in H(s) of d(s, a; ŝ, â)             `DataDistance`, `LiveDistance`
+
+H(s) are the k nearest states to s under D(s; ŝ) = ‖Ψ(s) − Ψ(ŝ)‖.
+
+The first looks at every logged pair: it is 0 at every logged pair, and logging more can only lower it. The second looks
+at k, in a time that does not depend on the log's length. It is an upper bound, and 0 at every logged pair too, since a
+state is its own first neighbour; but a new row may push a state out of H(s), and so it may rise when rows are added.
+With k = N they are the same.
+
+Shapes: B states, k neighbours, N logged pairs, P the width of an embedded pair.
+"""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ploff.errors import DataError
+from ploff.neighbors.search import Exhaustive, Index
+from ploff.pseudometric import norm
+from ploff.quality import Embedding
+from ploff.transitions import Transitions
+
+BLOCK = 8_192  # rows embedded, or compared, at a time
+
+
+class Euclidean(eqx.Module):
+    """The plain metric: states and state-action pairs as they are, compared by L2 (the variant `ploff-l2`)."""
+
+    def embed_states(self, observations: Float[Array, "*B S"]) -> Float[Array, "*B S"]:
+        """The state itself."""
+        return observations
+
+    def embed_pairs(
+        self, observations: Float[Array, "*B S"], actions: Float[Array, "*B A"]
+    ) -> Float[Array, "*B S+A"]:
+        """State and action, side by side."""
+        return jnp.concatenate([observations, actions], axis=-1)
+
+    def pair_distance(self, x: Float[Array, "*B P"], y: Float[Array, "*B P"]) -> Float[Array, "*B"]:
+        """‖x − y‖₂."""
+        return norm(x - y)
+
+
+class DataDistance(eqx.Module):
+    """d_D at rows of a log, from its table of neighbours: a pytree, for use inside jit."""
+
+    metric: Embedding
+    data: Transitions  # on the device, in the metric's units
+    pairs: Float[Array, "N P"]  # every logged pair, embedded
+    neighbours: Int[Array, "M k"]
+
+    @classmethod
+    def init(cls, metric: Embedding, data: Transitions, neighbours: Int[np.ndarray, "M k"]) -> "DataDistance":
+        """Embeds every logged pair once. `data` is in the units that the metric takes."""
+        device = data.to_device()
+        return cls(metric, device, jnp.asarray(embed_logged_pairs(metric, device)), jnp.asarray(neighbours))
+
+    def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
+        """The distance of each action, taken in the state of that row, to the k pairs logged nearby."""
+        return self.distances_to(self.data.states(rows), actions, self.neighbours[rows])
+
+    def distance(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B"]:
+        """d_D(s, a) in states of the log, by row; encoded actions, through which gradients flow."""
+        return jnp.min(self.neighbour_distances(rows, actions), axis=-1)
+
+    def distances_to(
+        self, observations: Float[Array, "B *obs"], actions: Float[Array, "B A"], near: Int[Array, "B k"]
+    ) -> Float[Array, "B k"]:
+        """The distance of each pair to the logged pairs that its row of `near` names."""
+        embedded = self.metric.embed_pairs(observations, actions)
+        return self.metric.pair_distance(embedded[:, None], self.pairs[near])
+
+
+class LiveDistance:
+    """d_D in states that the log need not contain: their neighbours are searched for when asked."""
+
+    def __init__(self, logged: DataDistance, index: Index | None = None):
+        """Searches exhaustively unless an index over the Ψ of the log's acted states is given."""
+        self.logged = logged
+        self.index = index or Exhaustive(
+            embed_logged_states(logged.metric, logged.data)[: logged.pairs.shape[0]]
+        )
+
+    def neighbours(self, observations: Float[Array, "B *obs"]) -> Int[np.ndarray, "B k"]:
+        """The nearest acted states of the log; observations are in the metric's units."""
+        embedded = np.asarray(_embed_states(self.logged.metric, jnp.asarray(observations, jnp.float32)))
+        return self.index.query(embedded, self.logged.neighbours.shape[1])
+
+    def neighbour_distances(
+        self, observations: Float[Array, "B *obs"], actions: Float[Array, "B A"]
+    ) -> Float[Array, "B k"]:
+        """The distance of each pair to the k pairs logged nearby."""
+        near = jnp.asarray(self.neighbours(observations))
+        return _distances_to(self.logged, jnp.asarray(observations, jnp.float32), jnp.asarray(actions), near)
+
+    def distance(
+        self, observations: Float[Array, "B *obs"], actions: Float[Array, "B A"]
+    ) -> Float[Array, "B"]:
+        """d_D(s, a), as `DataDistance.distance` has it for rows."""
+        return jnp.min(self.neighbour_distances(observations, actions), axis=-1)
+
+
+@eqx.filter_jit
+def exact_distance(
+    metric: Embedding,
+    pairs: Float[Array, "N P"],
+    observations: Float[Array, "B *obs"],
+    actions: Float[Array, "B A"],
+) -> Float[Array, "B"]:
+    """d_D over every logged pair, without neighbours: the slow reference."""
+    embedded = metric.embed_pairs(observations, actions)
+
+    def nearest(x: Array) -> Array:
+        return jnp.min(metric.pair_distance(x, pairs))
+
+    return jax.lax.map(nearest, embedded)
+
+
+def distances_to_others(
+    logged: DataDistance, sample: int | None = 20_000, seed: int = 0
+) -> Float[np.ndarray, "R"]:
+    """The distance of logged pairs to the nearest other pair in their lists: what is usual within the log.
+
+    Args:
+      logged: the log, embedded.
+      sample: rows to draw without repetition; None for all of them, in order.
+      seed: of the draw.
+    """
+    count = logged.pairs.shape[0]
+    if count < 2 or logged.neighbours.shape[1] < 2:
+        raise DataError("a log of one transition, or of one neighbour a state, has no distances of its own")
+    rows = np.arange(count)
+    if sample is not None and sample < count:
+        rows = np.sort(np.random.default_rng(seed).choice(count, sample, replace=False))
+    return _over_blocks(lambda block: _nearest_other(logged, block), rows)
+
+
+def spacing(logged: DataDistance, sample: int | None = 20_000, seed: int = 0) -> float:
+    """σ: the median distance of a logged pair to its nearest other pair; pairs logged twice say nothing of it."""
+    apart = distances_to_others(logged, sample, seed)
+    apart = apart[apart > 0]
+    if len(apart) == 0:
+        raise DataError("every logged pair has an exact copy: the log has no spacing to measure distances by")
+    return float(np.median(apart))
+
+
+def embed_logged_states(metric: Embedding, data: Transitions) -> Float[np.ndarray, "M E"]:
+    """Ψ of every state of a log; `data` is on the device."""
+    return _over_blocks(lambda rows: _embed_states(metric, data.states(rows)), np.arange(data.num_states))
+
+
+def embed_logged_pairs(metric: Embedding, data: Transitions) -> Float[np.ndarray, "N P"]:
+    """Φ of every logged pair; `data` is on the device."""
+    bare = dataclasses.replace(data, infos={})
+    return _over_blocks(lambda rows: _embed_pairs(metric, bare, rows), np.arange(len(data)))
+
+
+def _over_blocks(function, rows: Int[np.ndarray, "R"]) -> np.ndarray:
+    """`function` of all rows, in blocks of one size, so that it is compiled once."""
+    size = min(BLOCK, len(rows))
+    padded = np.resize(rows, -(-len(rows) // size) * size)
+    blocks = [
+        np.asarray(function(jnp.asarray(padded[i : i + size], jnp.int32)))
+        for i in range(0, len(padded), size)
+    ]
+    return np.concatenate(blocks)[: len(rows)]
+
+
+@eqx.filter_jit
+def _embed_states(metric: Embedding, observations: Array) -> Array:
+    return metric.embed_states(observations)
+
+
+@eqx.filter_jit
+def _embed_pairs(metric: Embedding, data: Transitions, rows: Array) -> Array:
+    batch = data.batch(rows)
+    return metric.embed_pairs(batch.observations, batch.actions)
+
+
+@eqx.filter_jit
+def _distances_to(logged: DataDistance, observations: Array, actions: Array, near: Array) -> Array:
+    return logged.distances_to(observations, actions, near)
+
+
+@eqx.filter_jit
+def _nearest_other(logged: DataDistance, rows: Array) -> Array:
+    own, others = logged.pairs[rows], logged.pairs[logged.neighbours[rows, 1:]]
+    return jnp.min(logged.metric.pair_distance(own[:, None], others), axis=-1)

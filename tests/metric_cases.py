@@ -5,7 +5,7 @@ import numpy as np
 from ploff import ActionSpace, Transitions
 from ploff.pseudometric import MetricConfig
 
-SMALL = MetricConfig(hidden=32, embedding=8, rows=16, partners=5, actions=3)
+SMALL = MetricConfig(hidden=32, embedding=8, rows=16, actions=3)
 
 
 def random_log(

@@ -16,15 +16,14 @@ from ploff.pseudometric import (
     NextActions,
     bound,
     draw_next_actions,
+    half_differences,
     into_ball,
     literal_pair_losses,
     norm,
-    partner_differences,
     phi_target,
     psi_target,
     shared_batch_losses,
 )
-
 
 jitted_update = eqx.filter_jit(pseudometric.update)
 
@@ -44,11 +43,10 @@ def with_gradient(losses):
     return eqx.filter_jit(eqx.filter_value_and_grad(losses, has_aux=True))
 
 
-def pairs_of(batch, partners):
-    """The pairs that shared rows make, written out: row i with the rows i+1 … i+K, counted around."""
-    rows = batch.rewards.shape[0]
-    first = np.tile(np.arange(rows), partners)
-    second = np.concatenate([(np.arange(rows) + k) % rows for k in range(1, partners + 1)])
+def pairs_of(batch):
+    """The pairs that a batch's halves make, written out."""
+    half = batch.rewards.shape[0] // 2
+    first, second = np.repeat(np.arange(half), half), half + np.tile(np.arange(half), half)
     return jax.tree.map(lambda x: x[first], batch), jax.tree.map(lambda x: x[second], batch)
 
 
@@ -109,8 +107,8 @@ def test_shared_rows_and_actions_give_the_literal_losses_and_gradients(config):
     target = jittered(state.target)
     batch = data.batch(jnp.arange(config.rows))
     draws = draw_next_actions(data, jnp.arange(len(data)), jax.random.key(3), config)
-    first, second = pairs_of(batch, config.partners)
-    count = config.rows * config.partners
+    first, second = pairs_of(batch)
+    count = (config.rows // 2) ** 2
     repeated = NextActions(
         jnp.broadcast_to(draws.actions, (count, *draws.actions.shape)),
         jnp.broadcast_to(draws.weights, (count, *draws.weights.shape)),
@@ -190,12 +188,11 @@ def test_next_actions_from_the_log_are_logged_and_uniform_ones_fill_the_box():
     assert np.abs(uniform).max() > 0.95
 
 
-def test_partner_differences_are_those_of_a_loop():
-    x = jax.random.normal(jax.random.key(0), (7, 3))
-    got = partner_differences(x, 4)
-    for k in range(4):
-        for i in range(7):
-            np.testing.assert_array_equal(got[k, i], x[i] - x[(i + k + 1) % 7])
+def test_half_differences_are_those_of_a_loop():
+    x = jax.random.normal(jax.random.key(0), (3, 8, 2))
+    got = half_differences(x)
+    for n, i, j in np.ndindex(3, 4, 4):
+        np.testing.assert_array_equal(got[n, i, j], x[n, i] - x[n, 4 + j])
 
 
 # What must never happen.
@@ -310,7 +307,6 @@ def test_the_actions_own_term_is_added_to_the_learned_distance(trained):
         {"action_layers": (8,)},
         {"estimator": "literal"},
         {"rows": 12},
-        {"partners": 2},
         {"actions": 1},
         {"learning_rate": 1e-2},
         {"target_rate": 0.5},
@@ -352,7 +348,7 @@ def test_no_setting_is_left_out_above():
         ({"discount": 1.0}, "discount must lie in"),
         ({"action_weight": -1.0}, "pseudometric"),
         ({"rows": 0}, "at least 1"),
-        ({"partners": 128}, "fewer than rows"),
+        ({"rows": 7}, "even"),
         ({"target_rate": 0.0}, "target_rate"),
     ],
 )

@@ -13,11 +13,10 @@ distance, not learned, and therefore exact.
 Embeddings lie in a ball whose diameter is the largest distance there can be (`bound`), so that nothing diverges, not
 even at actions that the log does not contain.
 
-Shapes: B rows of the log, K partners of each, n next actions, S observation, A action, E embedding.
+Shapes: B rows of the log, n next actions, S observation, A action, E embedding.
 """
 
 import dataclasses
-import functools
 import math
 from typing import Literal, NamedTuple
 
@@ -49,8 +48,7 @@ class MetricConfig:
     state_layers: tuple[int, ...] = ()  # sizes of an encoder of the state before the joint layers
     action_layers: tuple[int, ...] = ()  # sizes of an encoder of the action before the joint layers
     estimator: Literal["shared", "literal"] = "shared"  # pairs share rows and next actions, or nothing (slow)
-    rows: int = 128  # B: rows a step; the literal estimator draws as many pairs
-    partners: int = 16  # K: pairs that each row is in; one for the literal estimator
+    rows: int = 128  # B: rows a step, one half paired with the other; the literal estimator draws B pairs
     actions: int = 4  # n: next actions a step; for the literal estimator, a pair
     learning_rate: float = 1e-3
     target_rate: float = 0.005  # of the moving averages
@@ -62,10 +60,10 @@ class MetricConfig:
             raise ValueError(
                 "action_weight and state_weight must not be negative: d would not be a pseudometric"
             )
-        if min(self.rows, self.partners, self.actions, self.hidden, self.embedding) < 1:
-            raise ValueError("rows, partners, actions, hidden and embedding must be at least 1")
-        if self.estimator == "shared" and not self.partners < self.rows:
-            raise ValueError(f"partners ({self.partners}) must be fewer than rows ({self.rows})")
+        if min(self.rows, self.actions, self.hidden, self.embedding) < 1:
+            raise ValueError("rows, actions, hidden and embedding must be at least 1")
+        if self.estimator == "shared" and self.rows % 2:
+            raise ValueError(f"rows must be even, one half is paired with the other; got {self.rows}")
         if not 0 < self.target_rate <= 1 or not self.learning_rate > 0:
             raise ValueError("target_rate must lie in (0, 1] and learning_rate must be positive")
 
@@ -80,7 +78,6 @@ class MetricConfig:
             "standardise": False,
             "estimator": "literal",
             "rows": 256,
-            "partners": 1,
             "actions": 256,
         }
         return cls(**{**printed, **changes})
@@ -180,14 +177,13 @@ def bound(data: Transitions, config: MetricConfig) -> float:
     return spread / (1 - config.discount)
 
 
-def partner_differences(x: Float[Array, "*n B E"], partners: int) -> Float[Array, "K *n B E"]:
-    """x_i − x_{i+k} for every row i and k = 1 … K, counted around: B·K pairs from B rows.
+def half_differences(x: Float[Array, "*n B E"]) -> Float[Array, "*n B/2 B/2 E"]:
+    """x_i − x_j for every i in the first half of the rows and every j in the second: B²/4 pairs from B rows.
 
     Rows are drawn independently, so every such pair is distributed as an independent pair of the log.
     """
-    around = jnp.concatenate([x, x[..., :partners, :]], axis=-2)
-    rows = x.shape[-2]
-    return jnp.stack([x - around[..., k : k + rows, :] for k in range(1, partners + 1)])
+    first, second = jnp.split(x, 2, axis=-2)
+    return first[..., :, None, :] - second[..., None, :, :]
 
 
 def phi_target(
@@ -204,10 +200,10 @@ def phi_target(
 
 
 def psi_target(
-    d_over_actions: Float[Array, "*K n B"], weights: Float[Array, "n"], limit: float = math.inf
+    d_over_actions: Float[Array, "n *B"], weights: Float[Array, "n"], limit: float = math.inf
 ) -> Array:
     """E_{u∼ρ} ‖Φ̄(s₁,u) − Φ̄(s₂,u)‖, at most `limit`."""
-    return jnp.minimum(jnp.einsum("...nb,n->...b", d_over_actions, weights), limit)
+    return jnp.minimum(jnp.tensordot(weights, d_over_actions, axes=1), limit)
 
 
 def init(key: PRNGKeyArray, data: Transitions, config: MetricConfig) -> MetricState:
@@ -284,7 +280,7 @@ def shared_losses(
     key: PRNGKeyArray,
     config: MetricConfig,
 ) -> tuple[Array, MetricInfo]:
-    """L_Φ + L_Ψ over B·K pairs that share rows, and next actions shared by all of them."""
+    """L_Φ + L_Ψ over B²/4 pairs that share rows, and next actions shared by all of them."""
     row_key, action_key = jax.random.split(key)
     batch = data.batch(rows[jax.random.randint(row_key, (config.rows,), 0, rows.shape[0])])
     draws = draw_next_actions(data, rows, action_key, config)
@@ -294,25 +290,23 @@ def shared_losses(
 def shared_batch_losses(
     metric: Pseudometric, target: Pseudometric, batch: Batch, draws: NextActions, config: MetricConfig
 ) -> tuple[Array, MetricInfo]:
-    """The losses over every row of a batch and its K partners, with the same next actions for all.
+    """The losses over all pairs between the halves of a batch, with the same next actions for all.
 
-    A row is embedded once for all of its pairs, and a state once for all actions: what the literal losses do in
-    B·n·2 passes through Φ̄ takes n·B, of which only the last layer is a product.
+    A row is embedded once for all of its pairs, and the first layer of Φ̄ computed once a state and once an action.
     """
     limit = 2 * metric.radius
-    apart = functools.partial(partner_differences, partners=config.partners)
     wanted_phi = phi_target(
-        jnp.abs(apart(batch.rewards[:, None])[..., 0]),
-        root_mean_square(apart(batch.observations.reshape(config.rows, -1))),
-        norm(apart(target.embed_states(batch.next_observations))),
+        jnp.abs(half_differences(batch.rewards[:, None])[..., 0]),
+        root_mean_square(half_differences(batch.observations.reshape(config.rows, -1))),
+        norm(half_differences(target.embed_states(batch.next_observations))),
         discount=config.discount,
         state_weight=config.state_weight,
         limit=limit,
     )
-    over_actions = norm(apart(target.phi_over_actions(batch.observations, draws.actions)))
+    over_actions = norm(half_differences(target.phi_over_actions(batch.observations, draws.actions)))
     wanted_psi = psi_target(over_actions, draws.weights, limit)
-    distance_phi = norm(apart(metric.phi(batch.observations, batch.actions)))
-    distance_psi = norm(apart(metric.embed_states(batch.observations)))
+    distance_phi = norm(half_differences(metric.phi(batch.observations, batch.actions)))
+    distance_psi = norm(half_differences(metric.embed_states(batch.observations)))
     return _regression(distance_phi, wanted_phi, distance_psi, wanted_psi, over_actions)
 
 

@@ -392,7 +392,7 @@ def _rows_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             f"observations are {b.dtype} but next_observations are {a.dtype}; log both in one type"
         )
     x, y = (np.ascontiguousarray(z).view(f"u{z.dtype.itemsize}") for z in (a, b))
-    return (x == y).reshape(len(x), -1).all(axis=1)
+    return (x == y).all(axis=tuple(range(1, x.ndim)))
 
 
 def _for_device(leaf: AnyArray) -> jax.Array:

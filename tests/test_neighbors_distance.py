@@ -1,0 +1,277 @@
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ploff import pseudometric
+from ploff.errors import DataError
+from ploff.neighbors import (
+    DataDistance,
+    Euclidean,
+    LiveDistance,
+    SearchConfig,
+    Source,
+    distances_to_others,
+    embed_logged_pairs,
+    embed_logged_states,
+    exact_distance,
+    find_neighbours,
+    load_table,
+    spacing,
+)
+from ploff.neighbors.search import Exhaustive
+from ploff.pseudometric import MetricConfig
+from ploff.transitions import ActionSpace, Transitions
+
+BOX = ActionSpace.box([-1.0, -1.0], [1.0, 1.0])
+
+
+def log(count=200, seed=0, space=BOX, episode=20):
+    rng = np.random.default_rng(seed)
+    ends = np.arange(count) % episode == episode - 1
+    actions = rng.uniform(-1, 1, (count, 2)).astype(np.float32)
+    if space.kind == "discrete":
+        actions = rng.integers(0, space.n, count)
+    observations = rng.normal(size=(count + 1, 4)).astype(np.float32)
+    return Transitions.from_rows(
+        observations=observations[:-1],
+        actions=actions,
+        rewards=rng.uniform(size=count).astype(np.float32),
+        terminals=np.zeros(count, bool),
+        timeouts=ends,
+        next_observations=observations[1:],
+        action_space=space,
+    )
+
+
+@functools.cache
+def learned(space=BOX, **changes):
+    config = MetricConfig(hidden=64, embedding=8, **changes)
+    return pseudometric.build(jax.random.key(0), (4,), space, config, limit=30.0)
+
+
+METRICS = pytest.mark.parametrize(
+    "metric", [Euclidean(), learned(), learned(action_weight=0.0, bounded=False)], ids=["l2", "w=1", "w=0"]
+)
+
+
+def distance_of(metric, data, k=10):
+    device = data.to_device()
+    states = embed_logged_states(metric, device)
+    near = Exhaustive(states[: len(data)]).query(states, min(k, len(data)))
+    return DataDistance.init(metric, data, near)
+
+
+def logged_actions(data):
+    return data.action_space.encode(jnp.asarray(data.actions))
+
+
+def test_the_plain_metric_is_l2_on_states_and_pairs_side_by_side():
+    metric = Euclidean()
+    x, y = metric.embed_pairs(jnp.array([[0.0, 3.0], [0.0, 0.0]]), jnp.array([[0.0], [4.0]]))
+    assert metric.embed_states(jnp.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert float(metric.pair_distance(x, y)) == 5.0
+
+
+def test_the_distance_by_hand():
+    data = Transitions.from_rows(
+        observations=np.array([[0.0], [1.0], [10.0]], np.float32),
+        actions=np.array([[0.0], [0.5], [0.0]], np.float32),
+        rewards=np.zeros(3, np.float32),
+        terminals=np.array([False, False, True]),
+        timeouts=np.zeros(3, bool),
+        action_space=ActionSpace.box([-1.0], [1.0]),
+    )
+    logged = DataDistance.init(Euclidean(), data, np.array([[0, 1], [1, 0], [2, 1]]))
+    actions = jnp.array([[0.5], [0.5], [1.0]])
+    expected = [[0.5, 1.0], [0.0, np.hypot(1, 0.5)], [1.0, np.hypot(9, 0.5)]]
+    np.testing.assert_allclose(logged.neighbour_distances(jnp.arange(3), actions), expected, rtol=1e-6)
+    np.testing.assert_allclose(logged.distance(jnp.arange(3), actions), [0.5, 0.0, 1.0], rtol=1e-6)
+
+
+@METRICS
+def test_every_logged_pair_is_at_distance_zero(metric):
+    data = log()
+    logged = distance_of(metric, data)
+    rows, actions = jnp.arange(len(data)), logged_actions(data)
+    by_table = logged.distance(rows, actions)
+    exact = exact_distance(metric, logged.pairs, data.states(rows), actions)
+    live = LiveDistance(logged).distance(data.states(rows), actions)
+    typical = float(jnp.mean(logged.neighbour_distances(rows, actions)))
+    for distances in (by_table, exact, live):  # zero up to the rounding of float32 in the network
+        assert float(jnp.max(distances)) <= 1e-6 * typical
+
+
+@METRICS
+def test_the_lookup_is_the_minimum_over_its_neighbours_as_numpy_finds_it(metric):
+    data = log()
+    logged = distance_of(metric, data)
+    rows = np.array([0, 7, 199, len(data) + 3])
+    actions = jax.random.uniform(jax.random.key(1), (4, 2), minval=-1)
+    for row, action, found in zip(rows, actions, logged.distance(jnp.asarray(rows), actions), strict=True):
+        pair = metric.embed_pairs(data.states(int(row)), action)
+        distances = [float(metric.pair_distance(pair, logged.pairs[n])) for n in logged.neighbours[row]]
+        assert float(found) == pytest.approx(min(distances), rel=1e-4)
+
+
+@METRICS
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**16), kept=st.integers(1, 119))
+def test_the_exact_distance_never_grows_when_rows_are_added(metric, seed, kept):
+    data = log(120, seed)
+    pairs = jnp.asarray(embed_logged_pairs(metric, data.to_device()))
+    order = np.random.default_rng(seed).permutation(120)
+    fewer = pairs[np.resize(order[:kept], 120)]  # repeated rows change no minimum, and no shape
+    observations = jax.random.normal(jax.random.key(seed), (16, 4))
+    actions = jax.random.uniform(jax.random.key(seed + 1), (16, 2), minval=-1)
+    before = exact_distance(metric, fewer, observations, actions)
+    after = exact_distance(metric, pairs, observations, actions)
+    assert bool(jnp.all(after <= before))
+
+
+@METRICS
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**16))
+def test_the_lookup_is_an_upper_bound_and_exact_with_all_neighbours(metric, seed):
+    data = log(120, seed)
+    rows = jax.random.randint(jax.random.key(seed), (32,), 0, data.num_states)
+    actions = jax.random.uniform(jax.random.key(seed + 1), (32, 2), minval=-1)
+    logged = distance_of(metric, data, k=5)
+    exact = exact_distance(metric, logged.pairs, data.states(rows), actions)
+    assert bool(jnp.all(logged.distance(rows, actions) >= exact - 1e-6))
+    everything = distance_of(metric, data, k=120)
+    np.testing.assert_allclose(everything.distance(rows, actions), exact, rtol=1e-5, atol=1e-6)
+
+
+def test_the_lookup_can_grow_when_rows_are_added_so_it_is_not_the_exact_mode():
+    """State 1 pushes state 0 out of H(s), and takes the nearer action with it."""
+    metric = Euclidean()
+    states, actions = np.array([[1.0], [0.5]], np.float32), np.array([[0.0], [1.0]], np.float32)
+
+    def lookup(count):
+        data = Transitions.from_rows(
+            observations=states[:count],
+            actions=actions[:count],
+            rewards=np.zeros(count, np.float32),
+            terminals=np.zeros(count, bool),
+            timeouts=np.ones(count, bool),
+            action_space=ActionSpace.box([-1.0], [1.0]),
+        )
+        live = LiveDistance(distance_of(metric, data, k=1))
+        return float(live.distance(jnp.zeros((1, 1)), jnp.zeros((1, 1)))[0])
+
+    assert lookup(2) > lookup(1)
+
+
+@METRICS
+def test_a_live_query_at_a_logged_state_equals_the_table(metric):
+    data = log()
+    logged = distance_of(metric, data)
+    rows = jnp.arange(0, data.num_states, 7)
+    actions = jax.random.uniform(jax.random.key(0), (len(rows), 2), minval=-1)
+    live = LiveDistance(logged).distance(data.states(rows), actions)
+    np.testing.assert_allclose(live, logged.distance(rows, actions), rtol=1e-4, atol=1e-5)
+
+
+@METRICS
+def test_the_gradient_reaches_the_action_and_is_the_slope(metric):
+    data = log()
+    logged = distance_of(metric, data)
+    rows = jnp.arange(8)
+    actions = jax.random.uniform(jax.random.key(3), (8, 2), minval=-1)
+
+    @jax.jit
+    def total(logged, actions):
+        return jnp.sum(logged.distance(rows, actions))
+
+    gradient = jax.grad(total, argnums=1)(logged, actions)
+    direction = gradient / jnp.linalg.norm(gradient)
+    slope = (total(logged, actions + 1e-3 * direction) - total(logged, actions - 1e-3 * direction)) / 2e-3
+    assert float(jnp.linalg.norm(gradient)) > 0
+    assert float(slope) == pytest.approx(float(jnp.sum(gradient * direction)), rel=0.05)
+
+
+@METRICS
+def test_the_gradient_is_finite_at_logged_actions(metric):
+    data = log()
+    logged = distance_of(metric, data)
+    gradient = jax.grad(lambda a: jnp.sum(logged.distance(jnp.arange(200), a)))(logged_actions(data))
+    assert bool(jnp.all(jnp.isfinite(gradient)))
+
+
+def test_one_compilation_serves_every_batch():
+    data = log()
+    logged = distance_of(learned(), data)
+    traced = []
+
+    @eqx.filter_jit
+    def distance(logged, rows, actions):
+        traced.append(1)
+        return logged.distance(rows, actions)
+
+    for seed in range(3):
+        distance(logged, jax.random.randint(jax.random.key(seed), (16,), 0, 200), jnp.zeros((16, 2)))
+    assert len(traced) == 1
+
+
+def test_choices_are_compared_as_one_hot_vectors():
+    data = log(space=ActionSpace.discrete(3))
+    logged = distance_of(Euclidean(), data, k=1)
+    other = jax.nn.one_hot((jnp.asarray(data.actions) + 1) % 3, 3)
+    rows = jnp.arange(len(data))
+    np.testing.assert_allclose(logged.distance(rows, logged_actions(data)), 0.0)
+    np.testing.assert_allclose(logged.distance(rows, other), np.sqrt(2), rtol=1e-6)
+
+
+@METRICS
+def test_spacing_is_the_median_distance_to_the_nearest_other_pair(metric):
+    data = log(120)
+    logged = distance_of(metric, data, k=120)
+    everyone = metric.pair_distance(logged.pairs[:, None], logged.pairs[None])
+    nearest = np.min(np.asarray(everyone) + np.diag(np.full(120, np.inf)), axis=1)
+    np.testing.assert_allclose(distances_to_others(logged, sample=None), nearest, rtol=1e-5)
+    assert spacing(logged) == pytest.approx(np.median(nearest), rel=1e-5)
+
+
+def test_pairs_logged_twice_do_not_make_the_spacing_zero():
+    one = log(40)
+    twice = one.select_episodes([0, 1, 0])
+    logged = distance_of(Euclidean(), twice, k=20)
+    assert spacing(logged) > 0
+    alone = log(20).select_episodes([0, 0])
+    copies = DataDistance.init(
+        Euclidean(), alone, np.stack([np.arange(40), (np.arange(40) + 20) % 40], axis=1)
+    )
+    with pytest.raises(DataError, match="exact copy"):
+        spacing(copies)
+
+
+def test_a_log_too_short_for_a_spacing_says_so():
+    with pytest.raises(DataError, match="one transition"):
+        spacing(distance_of(Euclidean(), log(1)))
+
+
+def test_neighbours_are_found_once_and_then_read(tmp_path):
+    data = log()
+    source = Source.of("plain", data)
+    path = tmp_path / "neighbours.table"
+    config = SearchConfig(neighbours=10)
+    made = find_neighbours(path, Euclidean(), data, source, config, quiet=True)
+    written = path.stat().st_mtime_ns
+    again = find_neighbours(path, Euclidean(), data, source, config, quiet=True)
+    assert path.stat().st_mtime_ns == written
+    np.testing.assert_array_equal(made.rows, again.rows)
+    np.testing.assert_array_equal(made.rows, distance_of(Euclidean(), data).neighbours)
+
+
+def test_another_log_has_another_fingerprint_and_units_do_not_count(tmp_path):
+    data = log()
+    assert Source.of("m", data) == Source.of("m", data.with_standard_observations().with_unit_rewards())
+    find_neighbours(tmp_path / "t", Euclidean(), data, Source.of("m", data), quiet=True)
+    with pytest.raises(ValueError, match="another dataset"):
+        load_table(tmp_path / "t", Source.of("m", log(seed=1)))

@@ -1,0 +1,208 @@
+"""Minutes for the neighbours of every state, beside scikit-learn's kd-tree and other libraries, on real embeddings.
+
+    python benchmarks/neighbors.py DATASET [--steps 10000] [--sizes 100000 300000 1000000] [--out FOLDER]
+
+Learns a metric on the dataset, embeds its states, and finds 50 neighbours for all of them, on subsets of whole episodes.
+The kd-tree answers a sample of the queries, on all cores; its time for all of them is that, extrapolated, plus building.
+Seconds of processor time stand beside seconds of the clock, since other work on the machine only adds to the latter.
+The results go to FOLDER as CSV if it is given. The last line is `ratio: R`, kd-tree over ploff at the largest size.
+"""
+
+import argparse
+import csv
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+import faiss
+import numpy as np
+import pynndescent
+from sklearn.neighbors import NearestNeighbors
+
+from ploff import Transitions, datasets
+from ploff.metric_training import MetricTraining, learn_metric
+from ploff.neighbors import SearchConfig, Source, build_table, embed_logged_states
+from ploff.neighbors.search import InvertedLists, Truth
+
+K = 50
+Row = dict[str, object]
+
+
+class Stopwatch:
+    """Seconds of the clock and of the processor since it was made."""
+
+    def __init__(self):
+        self._wall, self._processor = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        return time.perf_counter() - self._wall, time.process_time() - self._processor
+
+
+def embed(data: Transitions, steps: int) -> np.ndarray:
+    """Ψ of every state, under a metric learned for `steps` steps."""
+    training = MetricTraining(steps=steps, settle=False, check_every=steps)
+    learned = learn_metric(data, training=training)
+    return embed_logged_states(learned.metric, learned.in_units_of(data).to_device())
+
+
+def subset(data: Transitions, count: int) -> np.ndarray:
+    """The rows of random whole episodes, `count` transitions in all."""
+    starts, lengths = data.episode_starts(), data.episode_lengths()
+    chosen = np.random.default_rng(0).permutation(len(starts))
+    rows = np.concatenate([np.arange(starts[e], starts[e] + lengths[e]) for e in chosen])
+    return np.sort(rows[:count])
+
+
+def time_table(states: np.ndarray, acted: int) -> Row:
+    """Ploff, from embeddings to a table on the disk whose recall has been measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        watch = Stopwatch()
+        table = build_table(
+            pathlib.Path(folder) / "neighbours.table",
+            states,
+            acted,
+            Source("benchmark", "benchmark"),
+            quiet=True,
+        )
+        wall, processor = watch.read()
+    report = table.report
+    return {
+        "states": len(states),
+        "seconds": round(wall, 1),
+        "processor_seconds": round(processor, 1),
+        "method": report.method,
+        "probes": report.probes,
+        "lists": report.lists,
+        "recall": round(report.recall, 4),
+        "recall_sample": report.sampled,
+        "reached": report.reached,
+        "load_average": round(os.getloadavg()[0], 1),
+    }
+
+
+def time_kd_tree(points: np.ndarray, queries: int) -> Row:
+    """scikit-learn's kd-tree on all cores; its answer to the sample, extrapolated to all queries."""
+    watch = Stopwatch()
+    tree = NearestNeighbors(n_neighbors=K, algorithm="kd_tree", n_jobs=-1).fit(points)
+    building = watch.read()[0]
+    sample = points[np.random.default_rng(1).choice(len(points), queries, replace=False)]
+    watch = Stopwatch()
+    tree.kneighbors(sample)
+    answering = watch.read()[0]
+    total = building + answering * len(points) / queries
+    return {"kd_tree_queries": queries, "kd_tree_seconds_extrapolated": round(total)}
+
+
+def exponent(rows: list[Row], column: str) -> float:
+    """The slope of log(column) over log(states)."""
+    sizes, values = ([float(row[name]) for row in rows] for name in ("states", column))  # pyright: ignore
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def libraries(points: np.ndarray) -> Iterator[tuple[str, str, Callable[[], np.ndarray]]]:
+    """What was compared: name, setting, and a function that builds an index and answers every query."""
+
+    def inverted(probes: int) -> np.ndarray:
+        index = InvertedLists(points)
+        index.probes = probes
+        order, found = index.order(), np.empty((len(points), K), np.int32)
+        found[order] = index.query(points[order], K)
+        return found
+
+    def graph(links: int, breadth: int) -> np.ndarray:
+        index = faiss.IndexHNSWFlat(points.shape[1], links)
+        index.hnsw.efConstruction, index.hnsw.efSearch = 60, breadth
+        index.add(points)  # pyright: ignore[reportCallIssue]
+        return index.search(points, K)[1]  # pyright: ignore[reportCallIssue]
+
+    def descent() -> np.ndarray:
+        return pynndescent.NNDescent(points, n_neighbors=K, random_state=0).neighbor_graph[0]
+
+    for probes in (8, 12, 18, 27):
+        yield "faiss IVF", f"{probes} probes", lambda probes=probes: inverted(probes)
+    for links, breadth in ((16, 64), (16, 128), (32, 128)):
+        yield (
+            "faiss HNSW",
+            f"{links} links, search breadth {breadth}",
+            lambda links=links, breadth=breadth: graph(links, breadth),
+        )
+    yield "pynndescent", "defaults", descent
+
+
+def compare(points: np.ndarray) -> list[Row]:
+    """Seconds and recall of each library on the same embeddings, every point a query."""
+    truth = Truth.sample(points, points, SearchConfig())
+    pynndescent.NNDescent(points[:2000], n_neighbors=K, random_state=0).neighbor_graph  # noqa: B018 - compiles
+    rows = []
+    for library, setting, search in libraries(points):
+        watch = Stopwatch()
+        found = search()
+        wall, processor = watch.read()
+        recall = float(truth.recall(points, found[truth.rows]).mean())
+        print(
+            f"{library:12s} {setting:30s} recall {recall:.4f}   {wall:6.1f} s   processor {processor:6.1f} s"
+        )
+        rows.append(
+            {
+                "library": library,
+                "setting": setting,
+                "points": len(points),
+                "recall": round(recall, 4),
+                "seconds": round(wall, 1),
+                "processor_seconds": round(processor, 1),
+            }
+        )
+    return rows
+
+
+def write(folder: pathlib.Path | None, name: str, rows: list[Row]) -> None:
+    if folder is None or not rows:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / name, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("dataset")
+    parser.add_argument("--steps", type=int, default=10_000, help="of metric learning")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
+    parser.add_argument("--queries", type=int, default=200, help="that the kd-tree answers")
+    parser.add_argument(
+        "--compare", type=int, default=100_000, help="points to compare libraries on; 0 for none"
+    )
+    parser.add_argument("--out", type=pathlib.Path)
+    options = parser.parse_args()
+
+    data = datasets.load(options.dataset)
+    states = embed(data, options.steps)
+    print(
+        f"{options.dataset}: {len(data):,} transitions, {options.steps:,} metric steps, {os.cpu_count()} cores"
+    )
+    if options.compare:
+        write(options.out, "neighbors_comparison.csv", compare(states[subset(data, options.compare)]))
+
+    rows = []
+    for size in options.sizes:
+        whole = size >= len(data)
+        chosen = states if whole else states[subset(data, size)]
+        acted = len(data) if whole else len(chosen)
+        row = time_table(chosen, acted)
+        row |= time_kd_tree(chosen[:acted], options.queries)
+        row["ratio"] = round(row["kd_tree_seconds_extrapolated"] / row["seconds"])  # pyright: ignore
+        rows.append(row)
+        print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+    write(options.out, "neighbors_scaling.csv", rows)
+    if len(rows) > 1:
+        clock, processor = (exponent(rows, name) for name in ("seconds", "processor_seconds"))
+        print(f"cost grows as N^{clock:.2f} (clock), N^{processor:.2f} (processor)")
+    print(f"ratio: {rows[-1]['ratio']}  (the kd-tree's time is extrapolated from {options.queries} queries)")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,9 +4,11 @@ import dataclasses
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ploff.transitions import Origin
+import numpy as np
+
+from ploff.transitions import ActionSpace, Origin
 
 # D4RL's tasks in the paper, with the steps after which an episode is cut. All take actions in [−1, 1].
 HORIZONS = {
@@ -54,12 +56,13 @@ def task_of(name: str) -> str | None:
     return first if first in HORIZONS else None
 
 
-def origin_of(name: str) -> Origin:
-    """What a D4RL file's name says about it."""
+def told_by_name(name: str, action_shape: Sequence[int]) -> tuple[Origin, ActionSpace | None]:
+    """What a D4RL file's name says about it: where it comes from, and that actions lie in [−1, 1]."""
     task = task_of(name)
     if task is None:
-        return Origin(name=name)
-    return Origin(name=name, environment=task, physics="d4rl", reference_scores=reference_scores(task))
+        return Origin(name=name), None
+    origin = Origin(name=name, environment=task, physics="d4rl", reference_scores=reference_scores(task))
+    return origin, ActionSpace.box(-np.ones(action_shape), np.ones(action_shape))
 
 
 def reference_scores(environment: str | None) -> tuple[float, float] | None:

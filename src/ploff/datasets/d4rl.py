@@ -33,7 +33,7 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
             )
         checks.check_present(str(path), REQUIRED, stored)
         known = stored.get("next_observations_known")
-        origin, action_space = _told(file, path)
+        origin, action_space = _told(file, path, stored["actions"].shape[1:])
         return assemble(
             Rows(
                 source=str(path),
@@ -49,15 +49,13 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
         )
 
 
-def _told(file: h5py.File, path: pathlib.Path) -> tuple[Origin, ActionSpace | None]:
+def _told(
+    file: h5py.File, path: pathlib.Path, action_shape: tuple[int, ...]
+) -> tuple[Origin, ActionSpace | None]:
     """What the attributes say, else what the file's name does."""
     if "ploff" in file.attrs:
         return recall(str(file.attrs["ploff"]))
-    origin = catalogue.origin_of(str(file.attrs.get("name", path.stem)))
-    if origin.environment is None:
-        return origin, None
-    width = int(np.prod(file["actions"].shape[1:]))  # pyright: ignore[reportAttributeAccessIssue]
-    return origin, ActionSpace.box(-np.ones(width), np.ones(width))
+    return catalogue.told_by_name(str(file.attrs.get("name", path.stem)), action_shape)
 
 
 def _infos(file: h5py.File) -> dict[str, np.ndarray]:

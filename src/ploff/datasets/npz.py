@@ -33,15 +33,18 @@ def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options:
     """Transitions from the arrays of an archive."""
     checks.check_present(source, REQUIRED, content)
     arrays = {key: content[key] for key in (*REQUIRED, "timeouts") if key in content}
-    told = recall(str(content["ploff"])) if "ploff" in content else (catalogue.origin_of(name), None)
+    if "ploff" in content:
+        origin, action_space = recall(str(content["ploff"]))
+    else:
+        origin, action_space = catalogue.told_by_name(name, content["actions"].shape[1:])
     rows = Rows(
         source=source,
         arrays=arrays,
         next_observations=content.get("next_observations"),
         infos={key.removeprefix("infos/"): content[key] for key in content if key.startswith("infos/")},
-        origin=told[0],
-        action_space=told[1],
-        horizon=catalogue.HORIZONS.get(told[0].environment or ""),
+        origin=origin,
+        action_space=action_space,
+        horizon=catalogue.HORIZONS.get(origin.environment or ""),
     )
     if "successors" in content:
         successors, states = content["successors"], arrays["observations"]

@@ -62,8 +62,9 @@ def assemble(rows: Rows, options: Options) -> Transitions:
     checks.check_shapes(rows.source, shaped)
     arrays = _as_held(rows)
     following = rows.next_observations
-    if following is not None and arrays["observations"].ndim != rows.arrays["observations"].ndim:
-        following = np.concatenate(list(following)).reshape(arrays["observations"].shape)
+    if following is not None and rows.arrays["observations"].ndim == 1:
+        flat = following if isinstance(following, np.ndarray) else np.concatenate(list(following))
+        following = flat[:, None]
     transitions = Transitions.from_rows(
         **arrays,
         timeouts=_timeouts(rows, arrays["terminals"], options.horizon),

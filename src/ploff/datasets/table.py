@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ploff import checks
-from ploff.datasets import catalogue
 from ploff.datasets.rows import Options, Rows, assemble, describe, following, recall
 from ploff.errors import DataError
-from ploff.transitions import Transitions
+from ploff.transitions import Origin, Transitions
 
 CONVENTIONS = {  # names that a field goes by, the likeliest first
     "observations": ("observations", "observation", "obs", "states", "state"),
@@ -45,7 +44,7 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
         following = np.where(known.reshape(-1, *[1] * (following.ndim - 1)), following, 0).astype(common)
     _add_flags(source, table, columns, arrays)
     metadata = (table.schema.metadata or {}).get(b"ploff")
-    told = recall(metadata.decode()) if metadata else (catalogue.origin_of(path.stem), None)
+    origin, action_space = recall(metadata.decode()) if metadata else (Origin(name=path.stem), None)
     used = {name for names in columns.values() for name in names}
     others = [name for name in table.column_names if name not in used] if options.infos else []
     rows = Rows(
@@ -54,9 +53,8 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
         next_observations=following,
         known=known,
         infos={name: _values(source, table, [name]) for name in others},
-        origin=told[0],
-        action_space=told[1],
-        horizon=catalogue.HORIZONS.get(told[0].environment or ""),
+        origin=origin,
+        action_space=action_space,
     )
     return assemble(rows, options)
 

@@ -205,7 +205,7 @@ def write(transitions: Transitions, folder: pathlib.Path) -> None:
     replaced = folder.with_name(f".{folder.name}.replaced-{os.getpid()}")
     try:
         (partial / "data").mkdir(parents=True)
-        _fill(transitions, partial / "data", name)
+        _fill(transitions, (partial / "data").absolute(), name)  # Minari stumbles over relative paths
         if folder.exists():
             folder.rename(replaced)
         partial.rename(folder)

@@ -65,17 +65,20 @@ def assemble(rows: Rows, options: Options) -> Transitions:
     if following is not None and rows.arrays["observations"].ndim == 1:
         flat = following if isinstance(following, np.ndarray) else np.concatenate(list(following))
         following = flat[:, None]
+    told = _told_action_space(arrays["actions"], rows.action_space, options)
     transitions = Transitions.from_rows(
         **arrays,
         timeouts=_timeouts(rows, arrays["terminals"], options.horizon),
         next_observations=following,
         known=rows.known,
-        action_space=action_space(rows.source, arrays["actions"], rows.action_space, options),
+        action_space=told or _spanned_action_space(arrays["actions"]),
         origin=_origin(rows, arrays, options),
         infos=rows.infos,
         in_place=True,  # readers keep nothing of what they hand over
     )
     checks.check(transitions, rows.source)
+    if told is None:
+        _warn_of_spanned(rows.source, transitions.action_space)
     return transitions
 
 
@@ -123,30 +126,35 @@ def cuts(ends: np.ndarray, horizon: int) -> np.ndarray:
     return ((since_start + 1) % horizon == 0) & ~ends
 
 
-def action_space(source: str, actions: np.ndarray, told: ActionSpace | None, options: Options) -> ActionSpace:
-    """What the user says, else what the file tells, else what the data spans, with a warning."""
+def _told_action_space(actions: np.ndarray, told: ActionSpace | None, options: Options) -> ActionSpace | None:
+    """What the user says, else what the file tells, if it speaks of such actions."""
     if actions.ndim == 1:
         if options.choices is not None:
             return ActionSpace.discrete(options.choices)
-        if told is not None and told.kind == "discrete":
-            return told
-        count = int(actions.max()) + 1
+    elif options.action_low is not None and options.action_high is not None:
+        bounds = (options.action_low, options.action_high)
+        return ActionSpace.box(*(_per_dimension(bound, actions.shape[1]) for bound in bounds))
+    fitting = "discrete" if actions.ndim == 1 else "box"
+    return told if told is not None and told.kind == fitting else None
+
+
+def _spanned_action_space(actions: np.ndarray) -> ActionSpace:
+    """The least space that holds all actions of the data."""
+    if actions.ndim == 1:
+        return ActionSpace.discrete(max(int(actions.max()) + 1, 1))
+    return ActionSpace.box(actions.min(axis=0), actions.max(axis=0))
+
+
+def _warn_of_spanned(source: str, space: ActionSpace) -> None:
+    if space.kind == "discrete":
         checks.warn(
-            f"{source}: taking the number of choices, {count}, from the data; --choices N says it for sure"
+            f"{source}: taking the number of choices, {space.n}, from the data; --choices N says it for sure"
         )
-        return ActionSpace.discrete(max(count, 1))
-    width = actions.shape[1]
-    if options.action_low is not None and options.action_high is not None:
-        low, high = (_per_dimension(x, width) for x in (options.action_low, options.action_high))
-        return ActionSpace.box(low, high)
-    if told is not None and told.kind == "box":
-        return told
-    low, high = actions.min(axis=0), actions.max(axis=0)
+        return
     checks.warn(
-        f"{source}: taking the actions' bounds from the data ({low.min():g} … {high.max():g}); "
+        f"{source}: taking the actions' bounds from the data ({min(space.low):g} … {max(space.high):g}); "
         "--action-low and --action-high say them for sure"
     )
-    return ActionSpace.box(low, high)
 
 
 def _per_dimension(bound: float | Sequence[float], width: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 import csv
 import pathlib
+import re
 
 import gymnasium as gym
 import h5py
@@ -12,6 +13,8 @@ from ploff.datasets import catalogue, hdf5
 from ploff.datasets.rows import cuts
 from ploff.errors import DataError, PloffWarning
 from ploff.transitions import UNKNOWN, ActionSpace
+
+SAMPLE = pathlib.Path(datasets.__file__).with_name("sample.npz")
 
 
 def counts(transitions):
@@ -435,8 +438,23 @@ def test_the_paper_has_24_datasets():
 
 
 def test_the_bundled_sample_loads():
-    if not pathlib.Path(datasets.__file__).with_name("sample.npz").exists():
+    if not SAMPLE.exists():
         pytest.skip("no sample in this checkout")
     transitions = datasets.load("sample")
     assert len(transitions) > 0
     assert transitions.origin.environment is not None
+
+
+# The documentation.
+
+
+@pytest.mark.filterwarnings("ignore:.*no terminal column")
+def test_the_examples_of_the_page_on_data_run(tmp_path, monkeypatch):
+    page = pathlib.Path(__file__).parents[1] / "docs" / "data.md"
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        if "sample" not in block or SAMPLE.exists():
+            exec(block, {})
+    assert len(datasets.load("pendulum.npz").episode_ends()) == 3

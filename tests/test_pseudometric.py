@@ -286,8 +286,19 @@ def test_the_actions_own_term_is_added_to_the_learned_distance(trained):
     actions = jnp.array([[0.5, -0.5], [-0.25, 1.0]])
     x, y = metric.embed_pairs(state, actions)
     apart = metric.phi(state, actions)
-    own = SMALL.action_weight * np.sqrt((0.75**2 + 1.5**2) / 2)
+    own = np.asarray(metric.action_scale)[0] * np.sqrt(0.75**2 + 1.5**2)
     assert metric.pair_distance(x, y) == pytest.approx(float(norm(apart[0] - apart[1])) + own, rel=1e-5)
+
+
+def test_the_action_weight_is_in_units_of_the_log(trained):
+    """At weight 1, the action's own term is on average as large as the learned distance."""
+    learned, data = trained
+    rows = np.random.default_rng(0).integers(0, len(data), (2, 4000))
+    first, second = (data.batch(r) for r in rows)
+    x, y = (learned.metric.embed_pairs(b.observations, b.actions) for b in (first, second))
+    learned_part = norm(x[:, : SMALL.embedding] - y[:, : SMALL.embedding])
+    own_part = norm(x[:, SMALL.embedding :] - y[:, SMALL.embedding :])
+    assert own_part.mean() == pytest.approx(float(learned_part.mean()), rel=0.25)
 
 
 # Every setting matters.
@@ -321,7 +332,8 @@ def test_every_setting_changes_the_metric(change):
             state, _ = jitted_update(state, data, jnp.arange(len(data)), key, config)
         batch = data.batch(jnp.arange(4))
         seen = []
-        for metric in (state.metric, state.target):
+        final = pseudometric.finished(state, data.action_space, 0.8, config)
+        for metric in (state.metric, final):
             pairs = metric.embed_pairs(batch.observations, batch.actions)
             states = metric.embed_states(batch.observations)
             seen += [

@@ -13,11 +13,13 @@ import tyro
 
 from ploff.commands.data import Data
 from ploff.commands.gridworld import Gridworld
+from ploff.commands.metric import Metric
 from ploff.errors import PloffError, PloffWarning
 
 Command = (
     Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
     | Annotated[Gridworld, tyro.conf.subcommand("gridworld", prefix_name=False)]
+    | Annotated[Metric, tyro.conf.subcommand("metric", prefix_name=False)]
 )
 
 

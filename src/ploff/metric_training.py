@@ -63,6 +63,27 @@ class LearnedMetric:
         """The same transitions, read in the units that this metric was trained in."""
         return dataclasses.replace(data, observation_units=self.observation_units)
 
+    def summary(self) -> str:
+        """What was reached, in a few lines."""
+        last, largest = self.history[-1], max(row["largest_distance"] for row in self.history)
+        lines = [
+            f"{last['step']:,} steps; losses: Φ {last['loss_phi']:.3g}, Ψ {last['loss_psi']:.3g}",
+            f"largest distance {largest:.3g}, bound {self.bound:.3g}",
+        ]
+        if largest > self.bound:
+            lines.append(
+                "a distance exceeds its bound: this metric is wrong in places; bounded=True prevents it"
+            )
+        if self.checks:
+            check = self.checks[-1]
+            lines.append(
+                f"held out: residual {check['residual']:.1%}, logged against random actions "
+                f"{check['support_auc']:.3f}, "
+                f"against noisy ones {check['noise_auc']:.3f}, neighbours kept since the check before "
+                f"{check['agreement']:.0%}"
+            )
+        return "\n".join(lines)
+
     @property
     def fingerprint(self) -> str:
         """Tells this metric from any other."""
@@ -94,7 +115,8 @@ def learn_metric(
     init_key, check_key = jax.random.split(jax.random.fold_in(jax.random.key(training.seed), 2**31 - 1))
     state = pseudometric.init(init_key, data, config)
     limit = pseudometric.bound(data, config)
-    header = _header(data, config, training, limit)
+    action_difference = pseudometric.typical_action_difference(data)
+    header = _header(data, config, training, limit, action_difference)
     checkpoint = pathlib.Path(out) / CHECKPOINT if out is not None else None
     if checkpoint is not None and checkpoint.exists():
         _same_run(checkpoint, header)
@@ -111,7 +133,7 @@ def learn_metric(
         header=header,
         memory=_no_neighbours(),
     )
-    check = _Check(device, split, check_key, config)
+    check = _Check(device, split, check_key, config, action_difference)
     final = loop.run(
         training.steps,
         check=check,
@@ -120,7 +142,8 @@ def learn_metric(
         healthy=lambda row: _problem(row, limit),
         quiet=quiet,
     )
-    return LearnedMetric(final.target, config, limit, data.observation_units, loop.history, loop.checks)
+    metric = pseudometric.finished(final, data.action_space, action_difference, config)
+    return LearnedMetric(metric, config, limit, data.observation_units, loop.history, loop.checks)
 
 
 def load_metric(run: str | os.PathLike[str]) -> LearnedMetric:
@@ -130,18 +153,15 @@ def load_metric(run: str | os.PathLike[str]) -> LearnedMetric:
         raise PloffError(f"no learned metric in {run}; `ploff metric DATASET --out {run}` makes one")
     header = storage.load_header(checkpoint)
     config = config_from_json(header["config"])
-    metric = pseudometric.build(
-        jax.random.key(0),
-        tuple(header["observation_shape"]),
-        ActionSpace(**{name: _hashable(value) for name, value in header["action_space"].items()}),
-        config,
-        header["bound"],
-    )
+    space = ActionSpace(**{name: _hashable(value) for name, value in header["action_space"].items()})
+    shape = tuple(header["observation_shape"])
+    metric = pseudometric.build(jax.random.key(0), shape, space, config, header["bound"])
     state, _ = storage.load_tree(checkpoint, (pseudometric.start(metric, config), _no_neighbours()))
     units = Affine(
         *(np.asarray(header["observation_units"][name], np.float32) for name in ("shift", "scale"))
     )
-    return LearnedMetric(state.target, config, header["bound"], units, header["history"], header["checks"])
+    metric = pseudometric.finished(state, space, header["action_difference"], config)
+    return LearnedMetric(metric, config, header["bound"], units, header["history"], header["checks"])
 
 
 def in_training_units(data: Transitions, config: MetricConfig) -> Transitions:
@@ -163,14 +183,23 @@ def has_settled(checks: list[Row], training: MetricTraining) -> bool:
 class _Check:
     """Measures a state of training, and how far the neighbours are from those of the check before."""
 
-    def __init__(self, data: Transitions, split: quality.Split, key: jax.Array, config: MetricConfig):
+    def __init__(
+        self,
+        data: Transitions,
+        split: quality.Split,
+        key: jax.Array,
+        config: MetricConfig,
+        action_difference: float,
+    ):
         self.data, self.split, self.key, self.config = data, split, key, config
+        self.action_difference = action_difference
         rng = np.random.default_rng(0)
         self.probes = rng.permutation(split.train)[:PROBES]
         self.base = rng.permutation(split.train)[:20_000]
 
     def __call__(self, loop: Loop[MetricState]) -> Row:
-        metric = loop.state.target
+        space = self.data.action_space
+        metric = pseudometric.finished(loop.state, space, self.action_difference, self.config)
         now = quality.nearest_rows(metric, self.data, self.base, self.probes, NEIGHBOURS)
         before, loop.memory = loop.memory, _no_neighbours().at[: now.shape[0], : now.shape[1]].set(now)
         uniform, noisy = quality.support(metric, self.data, self.split, self.key, k=NEIGHBOURS)
@@ -208,7 +237,7 @@ def _update_with(
 
 
 def _header(
-    data: Transitions, config: MetricConfig, training: MetricTraining, limit: float
+    data: Transitions, config: MetricConfig, training: MetricTraining, limit: float, action_difference: float
 ) -> dict[str, Any]:
     """What it takes to read the metric without its dataset, and to tell another run from this one."""
     return {
@@ -223,6 +252,7 @@ def _header(
             "scale": data.observation_units.scale.tolist(),
         },
         "bound": limit,
+        "action_difference": action_difference,
     }
 
 

@@ -39,7 +39,7 @@ class MetricConfig:
 
     discount: float = 0.9  # γ of the metric
     next_actions: Literal["log", "uniform"] = "log"  # ρ
-    action_weight: float = 1.0  # w
+    action_weight: float = 1.0  # w, in units of the log: at 1, actions weigh as much as what is learned
     state_weight: float = 0.3  # v
     bounded: bool = True  # embeddings in a ball, targets clipped: no distance can exceed its bound
     standardise: bool = True  # observations with mean 0 and deviation 1
@@ -106,9 +106,7 @@ class Pseudometric(eqx.Module):
     pair_encoder: PairEncoder
     state_encoder: StateEncoder
     radius: float = eqx.field(static=True)  # of the ball that embeddings lie in; infinite where they are free
-    action_scale: tuple[float, ...] = eqx.field(
-        static=True
-    )  # w / (half the range of an action · √A), a dimension
+    action_scale: tuple[float, ...] = eqx.field(static=True)  # of each action in its own term
 
     def embed_states(self, observations: Float[Array, "*B S"]) -> Float[Array, "*B E"]:
         """Ψ(s)."""
@@ -148,6 +146,7 @@ class MetricState(eqx.Module):
     metric: Pseudometric
     target: Pseudometric
     optimiser: optax.OptState
+    typical: Float[Array, ""]  # moving average of the learned distance between two logged pairs
 
 
 class MetricInfo(NamedTuple):
@@ -155,7 +154,7 @@ class MetricInfo(NamedTuple):
 
     loss_phi: Array
     loss_psi: Array
-    mean_distance: Array  # mean of the bootstrapped estimate
+    mean_distance: Array
     largest_distance: Array  # of all distances and targets, to be held against the bound
 
 
@@ -206,40 +205,57 @@ def psi_target(
     return jnp.minimum(jnp.tensordot(weights, d_over_actions, axes=1), limit)
 
 
+def typical_action_difference(data: Transitions, draws: int = 10_000, seed: int = 0) -> float:
+    """The mean of |a₁ − a₂| over pairs drawn from the log, in units of half an action's range."""
+    rows = np.random.default_rng(seed).integers(0, len(data), (2, draws))
+    first, second = (np.asarray(data.action_space.encode(np.asarray(data.actions)[r])) for r in rows)
+    apart = (first - second) / half_range(data.action_space)
+    return float(np.mean(np.sqrt(np.mean(np.square(apart), axis=-1))))
+
+
+def half_range(space: ActionSpace) -> Float[np.ndarray, "A"]:
+    """Half the range of each dimension of an encoded action."""
+    if space.kind == "discrete":
+        return np.full(space.n, 0.5)
+    return 0.5 * (np.asarray(space.high) - np.asarray(space.low))
+
+
 def init(key: PRNGKeyArray, data: Transitions, config: MetricConfig) -> MetricState:
     """Fresh networks for a log, whose rewards and observations are in the units to be trained in."""
-    metric = build(key, data.observation_shape, data.action_space, config, bound(data, config))
-    return start(metric, config)
+    return start(build(key, data.observation_shape, data.action_space, config, bound(data, config)), config)
 
 
 def build(
     key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, config: MetricConfig, limit: float
 ) -> Pseudometric:
-    """A pseudometric with random networks; `limit` is the largest distance there can be."""
+    """A pseudometric with random networks; `limit` is the largest distance there can be. Its w is still 0."""
     phi_key, psi_key = jax.random.split(key)
-    half_range = np.full(space.width, 0.5)
-    if space.kind == "box":
-        half_range = 0.5 * (np.asarray(space.high) - np.asarray(space.low))
+    sizes = (config.hidden, config.embedding, config.state_layers)
     return Pseudometric(
-        pair_encoder=PairEncoder.init(
-            phi_key,
-            shape,
-            space.width,
-            config.hidden,
-            config.embedding,
-            config.state_layers,
-            config.action_layers,
-        ),
-        state_encoder=StateEncoder.init(psi_key, shape, config.hidden, config.embedding, config.state_layers),
+        pair_encoder=PairEncoder.init(phi_key, shape, space.width, *sizes, config.action_layers),
+        state_encoder=StateEncoder.init(psi_key, shape, *sizes),
         radius=0.5 * limit if config.bounded else math.inf,
-        action_scale=tuple(float(x) for x in config.action_weight / (half_range * math.sqrt(space.width))),
+        action_scale=(0.0,) * space.width,
     )
 
 
 def start(metric: Pseudometric, config: MetricConfig) -> MetricState:
     """The state before the first update: targets equal to the networks."""
     optimiser = optax.adam(config.learning_rate).init(eqx.filter(metric, eqx.is_array))
-    return MetricState(metric=metric, target=metric, optimiser=optimiser)
+    return MetricState(metric=metric, target=metric, optimiser=optimiser, typical=jnp.zeros(()))
+
+
+def finished(
+    state: MetricState, space: ActionSpace, action_difference: float, config: MetricConfig
+) -> Pseudometric:
+    """The metric that training has reached: averaged networks, and the actions' own term.
+
+    `action_weight` is the share of that term: at 1, it weighs as much between two logged pairs as the learned
+    distance, on average. So w = action_weight · mean learned distance / mean |a₁ − a₂|, whatever the units.
+    """
+    w = config.action_weight * float(state.typical) / (action_difference or 1.0)
+    scale = w / (half_range(space) * math.sqrt(space.width))
+    return dataclasses.replace(state.target, action_scale=tuple(float(x) for x in scale))
 
 
 def update(
@@ -253,7 +269,8 @@ def update(
     changes, optimiser = optax.adam(config.learning_rate).update(gradient, state.optimiser)
     metric = eqx.apply_updates(state.metric, changes)
     target = jax.tree.map(lambda old, new: old + config.target_rate * (new - old), state.target, metric)
-    return MetricState(metric=metric, target=target, optimiser=optimiser), info
+    typical = state.typical + config.target_rate * (info.mean_distance - state.typical)
+    return MetricState(metric=metric, target=target, optimiser=optimiser, typical=typical), info
 
 
 def draw_next_actions(data: Transitions, rows: Array, key: PRNGKeyArray, config: MetricConfig) -> NextActions:
@@ -370,5 +387,5 @@ def _regression(
     loss_phi = jnp.mean(jnp.square(distance_phi - jax.lax.stop_gradient(wanted_phi)))
     loss_psi = jnp.mean(jnp.square(distance_psi - jax.lax.stop_gradient(wanted_psi)))
     largest = jnp.max(jnp.stack([jnp.max(d) for d in (distance_phi, distance_psi, over_actions)]))
-    info = MetricInfo(loss_phi, loss_psi, jnp.mean(wanted_psi), jax.lax.stop_gradient(largest))
+    info = MetricInfo(loss_phi, loss_psi, jnp.mean(distance_phi), jax.lax.stop_gradient(largest))
     return loss_phi + loss_psi, info

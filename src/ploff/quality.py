@@ -101,12 +101,15 @@ def _residual(
 def nearest_rows(
     embedding: Embedding, data: Transitions, base: np.ndarray, queries: np.ndarray, k: int
 ) -> Int[np.ndarray, "Q k"]:
-    """The k rows among `base` whose states are nearest to those of `queries`, by exhaustive search."""
+    """The k rows among `base` whose states are nearest to those of `queries`, other than these themselves."""
     index = faiss.IndexFlatL2(int(_embed_states(embedding, data, queries[:1]).shape[1]))
     for rows in np.array_split(base, max(1, len(base) // 8192)):
         index.add(_embed_states(embedding, data, rows))  # pyright: ignore[reportCallIssue]
-    found = index.search(_embed_states(embedding, data, queries), min(k, len(base)))[1]  # pyright: ignore
-    return base[found]
+    wanted = min(k + 1, len(base))
+    found = base[index.search(_embed_states(embedding, data, queries), wanted)[1]]  # pyright: ignore
+    # Each row without itself, which a stable sort moves to the end of its list.
+    order = np.argsort(found == queries[:, None], axis=1, kind="stable")
+    return np.take_along_axis(found, order, axis=1)[:, :k]
 
 
 def support(

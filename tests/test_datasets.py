@@ -328,6 +328,7 @@ def test_columns_are_found_by_convention_and_put_in_order(tmp_path):
         tmp_path / "log.csv",
         {
             "time": [0.0, 0.1, 0.2, 0.3],
+            "remark": ["cold", "cold", "warm", "hot"],
             "obs_10": [10.0, 10.5, 11.5, 12.5],
             "obs_9": [9.0, 9.5, 9.25, 9.75],
             "action_0": [0.5, -0.5, 0.25, 0.0],
@@ -342,6 +343,7 @@ def test_columns_are_found_by_convention_and_put_in_order(tmp_path):
     assert transitions.timeouts.tolist() == [False, False, False, True]
     assert transitions.successors.tolist() == [1, UNKNOWN, 3, UNKNOWN]
     assert transitions.infos["time"].tolist() == [0.0, 0.1, 0.2, 0.3]
+    assert "remark" not in transitions.infos
 
 
 def test_an_episode_column_marks_cuts_where_it_changes(tmp_path):

@@ -95,6 +95,8 @@ def _packed_chunks(dataset: h5py.Dataset) -> dict[tuple[int, ...], tuple[int, in
     plain = dataset.compression == "gzip" and not dataset.fletcher32 and dataset.scaleoffset is None
     if not plain or dataset.dtype.kind not in "fiu" or dataset.file.userblock_size:
         return {}
+    if not hasattr(dataset.id, "chunk_iter"):  # an HDF5 library older than 1.12.3
+        return {}
     chunks = []
     dataset.id.chunk_iter(chunks.append)
     grid = np.prod([-(-size // n) for size, n in zip(dataset.shape, dataset.chunks or (), strict=True)])

@@ -81,16 +81,15 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
     if not episodes:
         raise DataError(f"{folder} holds no transitions")
     notes = json.loads(metadata.get("ploff", "{}"))
-    told = recall(json.dumps(notes)) if notes else (_origin(metadata), None)
     rows = _rows(str(folder), episodes, dataset.observation_space, dataset.action_space)
     if notes:
-        rows.origin, rows.action_space = told
+        rows.origin, rows.action_space = recall(metadata["ploff"])
         ends = np.cumsum([len(episode["rewards"]) for episode in episodes]) - 1
         rows.known = np.ones(len(rows.arrays["rewards"]), bool)
         rows.known[ends[notes["unknown_finals"]]] = False
         rows.next_observations = rows.infos.pop("next_observations", rows.next_observations)
     else:
-        rows.origin = told[0]
+        rows.origin = _origin(metadata)
     if not options.infos:
         rows.infos = {}
     return assemble(rows, options)
@@ -123,8 +122,8 @@ def _rows(source: str, episodes: list[dict[str, Any]], states: Any, actions: Any
         "observations": np.concatenate([observations[:-1] for observations in encoded]),
         "actions": np.concatenate([np.asarray(episode["actions"]) for episode in episodes]),
         "rewards": np.concatenate([np.asarray(episode["rewards"]) for episode in episodes]),
-        "terminals": np.concatenate([np.asarray(episode["terminations"]) for episode in episodes]),
-        "timeouts": np.concatenate([np.asarray(episode["truncations"]) for episode in episodes]),
+        "terminals": np.concatenate([np.asarray(episode["terminations"], bool) for episode in episodes]),
+        "timeouts": np.concatenate([np.asarray(episode["truncations"], bool) for episode in episodes]),
     }
     if offset:
         arrays["actions"] = arrays["actions"] - offset

@@ -46,13 +46,13 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
     metadata = (table.schema.metadata or {}).get(b"ploff")
     origin, action_space = recall(metadata.decode()) if metadata else (Origin(name=path.stem), None)
     used = {name for names in columns.values() for name in names}
-    others = [name for name in table.column_names if name not in used] if options.infos else []
+    others = [field.name for field in table.schema if field.name not in used and _is_numeric(field.type)]
     rows = Rows(
         source=source,
         arrays=arrays,
         next_observations=following,
         known=known,
-        infos={name: _values(source, table, [name]) for name in others},
+        infos={name: _values(source, table, [name]) for name in others} if options.infos else {},
         origin=origin,
         action_space=action_space,
     )
@@ -120,6 +120,10 @@ def _column(source: str, table: pa.Table, name: str) -> np.ndarray:
         what = "gaps" if pa.types.is_boolean(column.type) else f"{column.type} where numbers are expected"
         raise DataError(f"{source}: column {name!r} holds {what}")
     return values
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
 
 
 def _logged(table: pa.Table, names: Sequence[str]) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from ploff import pseudometric, quality, storage
 from ploff.errors import PloffError, UnknownNameError
@@ -32,15 +33,15 @@ class MetricTraining:
     patience: int = 2  # checks in a row that must agree
     agreement: float = 0.9  # least share of neighbours in common with the check before
     tolerance: float = 0.005  # largest change of the support area between checks
-    held_out: float = 0.05  # share of the episodes that the checks measure on
+    held_out: float = 0.05  # share of the episodes that the checks measure on; 0: on those learned from
     chunk: int = 500  # steps in one compiled call
     seed: int = 0
 
     def __post_init__(self):
         if self.steps < 1 or self.chunk < 1 or self.check_every % self.chunk:
             raise ValueError("steps and chunk must be positive, check_every a multiple of chunk")
-        if not 0 < self.held_out < 1:
-            raise ValueError(f"held_out must lie in (0, 1), got {self.held_out}")
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out must lie in [0, 1), got {self.held_out}")
 
     @classmethod
     def paper(cls, **changes: Any) -> "MetricTraining":
@@ -62,6 +63,11 @@ class LearnedMetric:
     def in_units_of(self, data: Transitions) -> Transitions:
         """The same transitions, read in the units that this metric was trained in."""
         return dataclasses.replace(data, observation_units=self.observation_units)
+
+    def state_distances(self, observations: Float[np.ndarray, "Q *obs"]) -> Float[np.ndarray, "Q Q"]:
+        """The learned distances between states given in the log's own units, each with each."""
+        embedded = self.metric.embed_states(self.observation_units.apply(jnp.asarray(observations)))
+        return np.asarray(self.metric.state_distance(embedded[:, None], embedded[None]))
 
     def summary(self) -> str:
         """What was reached, in a few lines."""

@@ -82,6 +82,12 @@ class MetricConfig:
         }
         return cls(**{**printed, **changes})
 
+    @classmethod
+    def exact_operator(cls, **changes) -> "MetricConfig":
+        """The fast default's learner for the paper's own operator: what exact distances can be held against."""
+        own = {"next_actions": "uniform", "action_weight": 0.0, "state_weight": 0.0, "standardise": False}
+        return cls(**{**own, **changes})
+
 
 def norm(x: Float[Array, "*B E"]) -> Float[Array, "*B"]:
     """‖x‖₂ over the last axis, with a finite gradient (zero) where x is zero."""

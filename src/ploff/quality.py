@@ -39,8 +39,10 @@ class Split:
 
     @classmethod
     def by_episode(cls, data: Transitions, share: float, seed: int) -> "Split":
-        """Holds out about `share` of the episodes; of a log of one episode, its last rows."""
+        """Holds out about `share` of the episodes; of a log of one episode, its last rows. At 0, both are all."""
         rows, lengths = data.rows_with_successor(), data.episode_lengths()
+        if share == 0:
+            return cls(train=rows, held_out=rows)
         if len(lengths) == 1:
             cut = max(1, int(len(rows) * (1 - share)))
             return cls(train=rows[:cut], held_out=rows[cut:] if cut < len(rows) else rows)

@@ -1,10 +1,13 @@
 """Collection: every final state kept, ends told from cuts, the count exact."""
 
+import importlib.resources
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from ploff import environments
+from ploff import datasets, environments
 from ploff.collection import collect
 from ploff.environments import registry
 from ploff.errors import PloffError
@@ -119,3 +122,35 @@ def test_nonsense_is_refused():
         collect("line", transitions=0)
     with pytest.raises(PloffError, match="'random' or a callable, got 'expert'"):
         collect("line", transitions=5, policy="expert")  # pyright: ignore[reportArgumentType]
+
+
+def test_the_bundled_sample_is_small_and_holds_more_and_less_skill():
+    file = importlib.resources.files("ploff.datasets") / "sample.npz"
+    with importlib.resources.as_file(file) as path:
+        assert path.stat().st_size < 3_000_000
+    sample = datasets.load("sample")
+    scores = environments.normalised_score(
+        sample.episode_returns(), environments.reference_scores(str(sample.origin.environment))
+    )
+    assert np.percentile(scores, 10) < 15
+    assert scores.max() > 80
+    assert (sample.successors != UNKNOWN).all()
+
+
+def test_the_bundled_sample_obeys_the_physics_that_it_names():
+    pytest.importorskip("mujoco")
+    sample = datasets.load("sample")
+    env = environments.make(str(sample.origin.environment), sample.origin.physics)
+    env.reset(seed=0)
+    base: Any = env.unwrapped
+    states = np.asarray(sample.observations)[: len(sample)]
+    following = sample.next_observations()
+    unclipped = np.flatnonzero(np.abs(states[:, 5:]).max(axis=1) < 10)
+    errors = []
+    for row in unclipped[:: len(unclipped) // 100]:
+        base.set_state(np.concatenate([[0.0], states[row, :5]]), states[row, 5:].astype(np.float64))
+        observation, reward, terminal, _, _ = env.step(sample.actions[row])
+        errors.append(np.abs(observation - following[row]).max())
+        assert float(reward) == pytest.approx(float(sample.rewards[row]), abs=1e-3)
+        assert terminal == sample.terminals[row]
+    assert np.median(errors) < 1e-4

@@ -190,7 +190,9 @@ def test_a_file_that_is_no_table_is_refused(tmp_path):
 
 
 def test_an_interrupted_build_leaves_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(InvertedLists, "order", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        "ploff.neighbors.table._self_first", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     with pytest.raises(KeyboardInterrupt):
         table_at(tmp_path / "t", easy())
     assert list(pathlib.Path(tmp_path).iterdir()) == []

@@ -11,14 +11,21 @@ import os
 import pathlib
 import time
 import warnings
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ploff import storage
 from ploff.errors import PloffError, PloffWarning
-from ploff.neighbors.search import InvertedLists, Report, SearchConfig, Truth, build_index, raise_effort
+from ploff.neighbors.search import (
+    Index,
+    InvertedLists,
+    Report,
+    SearchConfig,
+    Truth,
+    build_index,
+    raise_effort,
+)
 from ploff.progress import console, track
 from ploff.transitions import Transitions
 
@@ -134,19 +141,22 @@ def _allocate(path: pathlib.Path, states: int, neighbours: int) -> np.memmap:
     return np.memmap(path, np.int32, "r+", HEADER_BYTES, (states, neighbours))
 
 
-def _fill(rows: Array2D, states: np.ndarray, acted: int, index: Any, quiet: bool) -> None:
+def _fill(rows: Array2D, states: np.ndarray, acted: int, index: Index, quiet: bool) -> None:
     """Writes every state's neighbours, a batch of states that lie together at a time."""
-    order = np.arange(len(states))
-    if isinstance(index, InvertedLists):
-        order = np.concatenate([index.order(), order[acted:]])
-    with track("neighbours", len(order), quiet=quiet) as progress:
-        for start in range(0, len(order), BATCH):
+    order = index.order if isinstance(index, InvertedLists) else np.arange(acted)
+    with track("neighbours", len(states), quiet=quiet) as progress:
+        for start in range(0, acted, BATCH):
             batch = order[start : start + BATCH]
-            found = index.query(states[batch], rows.shape[1])
-            own = batch < acted
-            found[own] = _self_first(found[own], batch[own])
-            rows[batch] = found
+            if isinstance(index, InvertedLists):
+                found = index.query(states[batch], rows.shape[1], index.homes[batch])
+            else:
+                found = index.query(states[batch], rows.shape[1])
+            rows[batch] = _self_first(found, batch)
             progress.update(start + len(batch))
+        for start in range(acted, len(states), BATCH):  # no action was taken in these: they are in no list
+            found = index.query(states[start : start + BATCH], rows.shape[1])
+            rows[start : start + len(found)] = found
+            progress.update(start + len(found))
 
 
 def _self_first(found: Int[np.ndarray, "B k"], own: Int[np.ndarray, "B"]) -> Int[np.ndarray, "B k"]:
@@ -159,7 +169,7 @@ def _self_first(found: Int[np.ndarray, "B k"], own: Int[np.ndarray, "B"]) -> Int
 
 
 def _report(
-    rows: Array2D, points: np.ndarray, states: np.ndarray, index: Any, config: SearchConfig
+    rows: Array2D, points: np.ndarray, states: np.ndarray, index: Index, config: SearchConfig
 ) -> Report:
     """Recall of the rows as written, on states that the search was not tuned on."""
     if not isinstance(index, InvertedLists):

@@ -107,27 +107,22 @@ def test_a_successor_that_was_not_logged_is_unknown_at_an_end_and_the_next_row_i
     assert same_bits(transitions.next_observations()[known], log["next_observations"][known])
 
 
-@few
-@given(logs())
-def test_growing_in_place_gives_the_same(log):
-    copied = Transitions.from_rows(**log)
-    grown = Transitions.from_rows(**{**log, "observations": log["observations"].copy()}, in_place=True)
-    assert jax.tree.all(jax.tree.map(same_bits, copied, grown))
-
-
-def test_growing_in_place_leaves_a_view_alone():
-    states = np.arange(8.0).reshape(4, 2)
-    Transitions.from_rows(
-        observations=states[:3],
-        next_observations=states[1:],
-        actions=np.zeros((3, 1)),
-        rewards=np.zeros(3),
-        terminals=np.zeros(3, bool),
-        timeouts=np.zeros(3, bool),
-        action_space=ActionSpace.box(-1, 1),
-        in_place=True,
+def test_the_device_shares_the_memory_of_a_log():
+    log = Transitions.from_rows(
+        observations=np.arange(3000, dtype=np.float32).reshape(1000, 3),
+        next_observations=np.arange(3, 3003, dtype=np.float32).reshape(1000, 3),
+        actions=np.zeros((1000, 2), np.float32),
+        rewards=np.zeros(1000, np.float32),
+        terminals=np.zeros(1000, bool),
+        timeouts=np.arange(1000) == 999,
+        action_space=ActionSpace.box([-1, -1], [1, 1]),
     )
-    np.testing.assert_array_equal(states, np.arange(8.0).reshape(4, 2))
+    device = log.to_device()
+    if jax.default_backend() == "cpu":
+        assert device.observations.unsafe_buffer_pointer() == log.observations.ctypes.data
+        assert device.actions.unsafe_buffer_pointer() == log.actions.ctypes.data
+    with pytest.raises(ValueError, match="read-only"):
+        log.observations[0] = 1.0
 
 
 @few

@@ -19,6 +19,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ploff.pseudometric import MetricConfig, Pseudometric, draw_next_actions, norm, root_mean_square
 from ploff.transitions import Transitions
 
+EVIDENCE = (
+    100_000  # rows of the log that a check searches at most; all of it would outweigh the log in memory
+)
 NOISE = 0.3  # of the second support measure: standard deviation, in units of half an action's range
 
 
@@ -123,10 +126,10 @@ def support(
     k: int = 50,
 ) -> tuple[float, float]:
     """ROC areas of the distance to the training rows: held-out logged actions against random, and noisy, ones."""
-    rows = np.random.default_rng(int(jax.random.randint(key, (), 0, 2**31 - 1))).permutation(split.held_out)[
-        :queries
-    ]
-    neighbours = nearest_rows(embedding, data, split.train, rows, k)
+    rng = np.random.default_rng(int(jax.random.randint(key, (), 0, 2**31 - 1)))
+    rows = rng.permutation(split.held_out)[:queries]
+    base = split.train if len(split.train) <= EVIDENCE else rng.choice(split.train, EVIDENCE, replace=False)
+    neighbours = nearest_rows(embedding, data, base, rows, k)
     logged, uniform, noisy = map(
         np.asarray, _support_distances(embedding, data, jnp.asarray(rows), jnp.asarray(neighbours), key)
     )

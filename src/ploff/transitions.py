@@ -14,6 +14,7 @@ and undoing it is exact.
 """
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -27,6 +28,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ploff.errors import DataError, PloffWarning
 
 AnyArray = np.ndarray | jax.Array
+ALIGNMENT = 64  # bytes; what XLA asks of memory that it is to share
 UNKNOWN = -1  # successor of a transition whose next state was not logged
 
 
@@ -153,7 +155,6 @@ class Transitions(eqx.Module):
         action_space: ActionSpace,
         origin: Origin = Origin(),  # noqa: B008 - frozen
         infos: Mapping[str, np.ndarray] | None = None,
-        in_place: bool = False,
     ) -> "Transitions":
         """Builds the container from one row a transition, in the order they were logged.
 
@@ -169,7 +170,6 @@ class Transitions(eqx.Module):
           action_space: what an action may be.
           origin: where the rows come from.
           infos: further arrays with a row a transition.
-          in_place: `observations` are given away and may grow, which saves a copy of them.
         """
         count = len(rewards)
         successors = np.arange(1, count + 1, dtype=np.int32)
@@ -182,10 +182,10 @@ class Transitions(eqx.Module):
             rows, states = _states_apart(observations, inside, _blocks(next_observations), wanted)
             successors[~inside] = UNKNOWN
             successors[rows] = count + np.arange(len(rows), dtype=np.int32)
-            observations = _append(observations, states, in_place)
+            observations = _aligned(observations, states)
         return cls(
-            observations=observations,
-            actions=actions,
+            observations=_aligned(observations),
+            actions=_aligned(actions),
             rewards=rewards,
             terminals=terminals,
             timeouts=timeouts,
@@ -376,13 +376,25 @@ def _states_apart(
     return np.concatenate(rows), np.concatenate(states)
 
 
-def _append(rows: np.ndarray, more: np.ndarray, in_place: bool) -> np.ndarray:
-    if not in_place or not rows.flags.owndata or not rows.flags.c_contiguous:
-        return np.concatenate([rows, more])
-    count = len(rows)
-    rows.resize((count + len(more), *rows.shape[1:]), refcheck=False)  # the memory grows where it is
-    rows[count:] = more
-    return rows
+def _aligned(rows: np.ndarray, more: np.ndarray | None = None) -> np.ndarray:
+    """The rows, and `more` behind them, where a device that shares the memory can use them without a copy."""
+    extra = 0 if more is None else len(more)
+    if not extra and rows.flags.c_contiguous and rows.ctypes.data % ALIGNMENT == 0:
+        return _read_only(rows.view())
+    shape = (len(rows) + extra, *rows.shape[1:])
+    size = rows.dtype.itemsize * math.prod(shape)
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    placed = memory[start : start + size].view(rows.dtype).reshape(shape)
+    placed[: len(rows)] = rows
+    if more is not None:
+        placed[len(rows) :] = more
+    return _read_only(placed)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False  # a device may be reading
+    return array
 
 
 def _rows_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

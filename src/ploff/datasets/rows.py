@@ -74,7 +74,6 @@ def assemble(rows: Rows, options: Options) -> Transitions:
         action_space=told or _spanned_action_space(arrays["actions"]),
         origin=_origin(rows, arrays, options),
         infos=rows.infos,
-        in_place=True,  # readers keep nothing of what they hand over
     )
     checks.check(transitions, rows.source)
     if told is None:

@@ -12,12 +12,14 @@ from typing import Annotated
 import tyro
 
 from ploff.commands.data import Data
+from ploff.commands.explain import Explain
 from ploff.commands.gridworld import Gridworld
 from ploff.commands.metric import Metric
 from ploff.errors import PloffError, PloffWarning
 
 Command = (
     Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
+    | Annotated[Explain, tyro.conf.subcommand("explain", prefix_name=False)]
     | Annotated[Gridworld, tyro.conf.subcommand("gridworld", prefix_name=False)]
     | Annotated[Metric, tyro.conf.subcommand("metric", prefix_name=False)]
 )

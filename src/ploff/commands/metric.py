@@ -28,7 +28,7 @@ class Metric:
 
     def run(self) -> None:
         """Loads, learns, draws, and says what was reached."""
-        from ploff import datasets
+        from ploff import datasets, storage
         from ploff.metric_training import MetricTraining, learn_metric
         from ploff.progress import console
         from ploff.pseudometric import MetricConfig
@@ -37,6 +37,12 @@ class Metric:
         config = _make(MetricConfig, self.preset, self, exclude=("seed",))
         training = _make(MetricTraining, self.preset, self)
         learned = learn_metric(data, config, training, out=self.out)
+        file = pathlib.Path(
+            self.dataset
+        )  # a name stays one; a file is named so that it is found from anywhere
+        storage.write_json(
+            self.out / "config.json", {"dataset": str(file.resolve()) if file.exists() else self.dataset}
+        )
         if self.figures:
             from ploff.figures.metric import draw_metric_figures
 

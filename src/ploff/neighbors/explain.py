@@ -1,0 +1,177 @@
+"""Why an action is, or is not, close to the evidence: the logged transitions nearest to it, and how near that is.
+
+A distance means little by itself, so it is held against the log's own: the distances of logged pairs to the nearest
+other pair in their neighbourhoods. Percentile 50 is as near as logged pairs usually are to each other; 100 is farther
+than any of them.
+"""
+
+import csv
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from ploff import storage
+from ploff.errors import DataError, PloffError
+from ploff.metric_training import CHECKPOINT, load_metric
+from ploff.neighbors import DataDistance, LiveDistance, Source, distances_to_others, find_neighbours
+from ploff.transitions import Transitions
+
+Policy = Callable[
+    [np.ndarray], np.ndarray
+]  # observations [B, ...] in the log's units → actions, as they are logged
+TABLE = "metric/neighbours.table"
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """A logged transition, and how far the action in question is from it."""
+
+    row: int
+    episode: int
+    step: int
+    action: np.ndarray  # as logged
+    reward: float  # the environment's own
+    distance: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """An action, its distance to the data, and the transitions that it is nearest to, nearest first."""
+
+    action: np.ndarray
+    origin: Literal["logged", "policy", "given"]
+    distance: float
+    percentile: float  # share of the log's own distances that are at most this one, in percent
+    spacing: float  # median of the log's own distances
+    sampled: int  # logged pairs that the percentile is over
+    evidence: list[Evidence]
+
+
+class Explainer:
+    """Answers for one log under one metric."""
+
+    def __init__(self, data: Transitions, logged: DataDistance, policy: Policy | None = None):
+        """`data` is the log on the host, `logged` its distances; a policy, if given, chooses the actions."""
+        self.data, self.logged, self.policy = data, logged, policy
+        self.usual = np.sort(distances_to_others(logged))
+
+    def row(self, row: int, count: int = 10) -> Explanation:
+        """The policy's action in a state of the log, or the logged one; that one's own row is then left out."""
+        if not 0 <= row < len(self.data):
+            raise PloffError(f"row {row} is not in the log: it has rows 0 to {len(self.data) - 1:,}")
+        observation, near = np.asarray(self.data.observations[row]), np.asarray(self.logged.neighbours[row])
+        if self.policy is not None:
+            return self._explain(observation, self._chosen(observation), "policy", near, count)
+        others = near[near != row]
+        return self._explain(observation, np.asarray(self.data.actions[row]), "logged", others, count)
+
+    def observation(
+        self, observation: np.ndarray, action: np.ndarray | None = None, count: int = 10
+    ) -> Explanation:
+        """The given action, or the policy's, in any state; both in the log's units."""
+        if action is None and self.policy is None:
+            raise PloffError("there is no policy yet to choose an action: give one behind the observation")
+        near = LiveDistance(self.logged).neighbours(self._seen(observation))[0]
+        if action is None:
+            return self._explain(observation, self._chosen(observation), "policy", near, count)
+        return self._explain(observation, action, "given", near, count)
+
+    def _chosen(self, observation: np.ndarray) -> np.ndarray:
+        assert self.policy is not None
+        return np.asarray(self.policy(np.asarray(observation)[None]))[0]
+
+    def _seen(self, observation: np.ndarray) -> Any:
+        return self.data.observation_units.apply(jnp.asarray(observation, jnp.float32)[None])
+
+    def _explain(
+        self,
+        observation: np.ndarray,
+        action: np.ndarray,
+        origin: Literal["logged", "policy", "given"],
+        near: np.ndarray,
+        count: int,
+    ) -> Explanation:
+        encoded = self.data.action_space.encode(np.asarray(action)[None])
+        distances = np.asarray(
+            self.logged.distances_to(self._seen(observation), encoded, jnp.asarray(near)[None])
+        )[0]
+        nearest = np.argsort(distances, kind="stable")[:count]
+        least = float(distances.min())
+        return Explanation(
+            action=np.asarray(action),
+            origin=origin,
+            distance=least,
+            percentile=100.0 * np.searchsorted(self.usual, least, side="right") / len(self.usual),
+            spacing=float(np.median(self.usual)),
+            sampled=len(self.usual),
+            evidence=[self._evidence(int(near[i]), float(distances[i])) for i in nearest],
+        )
+
+    def _evidence(self, row: int, distance: float) -> Evidence:
+        episode, step = self.data.locate(row)
+        reward = float(self.data.rewards[row])
+        return Evidence(row, episode, step, np.asarray(self.data.actions[row]), reward, distance)
+
+
+def open_run(run: str | os.PathLike[str], data: Transitions, policy: Policy | None = None) -> Explainer:
+    """An explainer for a run folder and the dataset that it was trained on; finds the neighbours if nobody has yet."""
+    learned = load_metric(run)
+    trained_on = storage.load_header(pathlib.Path(run) / CHECKPOINT)["dataset"]
+    if trained_on != storage.fingerprint(data.in_original_units()):
+        raise PloffError(f"{run} was trained on another dataset than {data.origin.name}; name the one it was")
+    source, seen = Source.of(learned.fingerprint, data), learned.in_units_of(data)
+    table = find_neighbours(pathlib.Path(run) / TABLE, learned.metric, seen, source)
+    return Explainer(seen, DataDistance.init(learned.metric, seen, np.asarray(table.rows)), policy)
+
+
+def read_observation(
+    path: str | os.PathLike[str], data: Transitions
+) -> tuple[Float[np.ndarray, "*obs"], np.ndarray | None]:
+    """An observation in the log's units from .npy, .json or .csv, and the action if one stands behind it.
+
+    The file holds the numbers of one observation, or of one observation and one action. JSON may also be
+    {"observation": […], "action": […]}.
+    """
+    values = _numbers(pathlib.Path(path))
+    width = int(np.prod(data.observation_shape))
+    discrete = data.action_space.kind == "discrete"
+    action_width = 1 if discrete else data.action_space.width
+    if len(values) not in (width, width + action_width):
+        raise DataError(
+            f"{path} holds {len(values)} numbers; an observation has {width}, with an action {width + action_width}"
+        )
+    if not np.isfinite(values).all():
+        raise DataError(f"{path} holds NaN or infinity; every number must be finite")
+    observation, action = values[:width].reshape(data.observation_shape), values[width:]
+    if len(action) == 0:
+        return observation, None
+    return observation, action[0].astype(np.int64) if discrete else action
+
+
+def _numbers(path: pathlib.Path) -> Float[np.ndarray, "n"]:
+    """All numbers of a file, in order."""
+    try:
+        if path.suffix == ".npy":
+            return np.load(path).astype(np.float32).reshape(-1)
+        if path.suffix == ".json":
+            content = storage.read_json(path)
+            if isinstance(content, dict):
+                content = [
+                    *np.ravel(content["observation"]).tolist(),
+                    *np.ravel(content.get("action", [])).tolist(),
+                ]
+            return np.asarray(content, np.float32).reshape(-1)
+        if path.suffix == ".csv":
+            with open(path, newline="") as file:
+                return np.asarray([float(cell) for line in csv.reader(file) for cell in line], np.float32)
+    except FileNotFoundError:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} holds no observation that could be read: {error}") from None
+    raise DataError(f"{path}: an observation is read from .npy, .json or .csv")

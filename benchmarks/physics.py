@@ -1,12 +1,13 @@
 """One-step check against logged data: does an environment's physics reproduce it?
 
-    python benchmarks/physics.py FOLDER        # of D4RL's *.hdf5 files, with infos/qpos and infos/qvel
+    python benchmarks/physics.py FOLDER [RESULTS.csv]      # of D4RL's *.hdf5 files, with infos/qpos and infos/qvel
 
 For every logged transition whose state and next observation are known: set the logged state, apply the logged action,
 and compare the next observation (in units of each dimension's standard deviation) and the reward with what
 was logged.
 """
 
+import csv
 import pathlib
 import re
 import sys
@@ -20,19 +21,26 @@ from ploff import environments
 BESIDES = {"door": ["door_body_pos"], "pen": ["desired_orien"]}  # what a state holds beside qpos and qvel
 
 
-def main(folder: str) -> None:
-    print(f"{'':51}{'|Δobservation|/std':>22}{'|Δreward|':>22}")
-    print(f"{'file':34} {'physics':10} {'rows':>5}" + f"{'median':>11}{'95%':>11}" * 2)
+COLUMNS = ("file", "physics", "rows", "observation median", "observation 95%", "reward median", "reward 95%")
+
+
+def main(folder: str, results: str | None = None) -> None:
+    table: list[tuple[str, ...]] = [COLUMNS]
+    print(("{:32}{:>10}{:>6}" + "{:>20}" * 4).format(*COLUMNS))
     for path in sorted(pathlib.Path(folder).glob("*.hdf5")):
         task = re.split("[-_]", path.stem)[0]
         log = read_log(path, task) if task in environments.names() else None
-        if log is None:
-            print(f"{path.stem:34} does not hold a state that can be set")
-            continue
         for physics in ("gymnasium", "d4rl"):
-            observation, reward = one_step_errors(log, task, physics)
-            numbers = [f(x) for x in (observation, reward) if len(x) for f in (np.median, upper)]
-            print(f"{path.stem:34} {physics:10} {len(reward):5d}" + "".join(f"{x:11.1e}" for x in numbers))
+            observation, reward = one_step_errors(log, task, physics) if log else (np.empty(0), np.empty(0))
+            if len(reward):
+                errors = [f"{f(x):.1e}" for x in (observation, reward) for f in (np.median, upper)]
+                table.append((path.stem, physics, str(len(reward)), *errors))
+                print(("{:32}{:>10}{:>6}" + "{:>20}" * 4).format(*table[-1]))
+        if table[-1][0] != path.stem:
+            print(f"{path.stem:32}holds no state that fits its observations")
+    if results is not None:
+        with open(results, "w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(table)
 
 
 def read_log(path: pathlib.Path, task: str) -> dict[str, np.ndarray] | None:
@@ -88,6 +96,6 @@ def set_state(base: Any, task: str, state: dict[str, np.ndarray]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         raise SystemExit(__doc__)
-    main(sys.argv[1])
+    main(*sys.argv[1:])

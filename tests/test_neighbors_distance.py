@@ -269,6 +269,15 @@ def test_neighbours_are_found_once_and_then_read(tmp_path):
     np.testing.assert_array_equal(made.rows, distance_of(Euclidean(), data).neighbours)
 
 
+def test_the_plain_metric_in_other_units_is_another_metric(tmp_path):
+    data = log()
+    seen = data.with_standard_observations()
+    raw, standard = (Source.of(Euclidean.fingerprint(d), d) for d in (data, seen))
+    find_neighbours(tmp_path / "t", Euclidean(), data, raw, quiet=True)
+    with pytest.raises(ValueError, match="another metric"):
+        find_neighbours(tmp_path / "t", Euclidean(), seen, standard, quiet=True)
+
+
 def test_another_log_has_another_fingerprint_and_units_do_not_count(tmp_path):
     data = log()
     assert Source.of("m", data) == Source.of("m", data.with_standard_observations().with_unit_rewards())

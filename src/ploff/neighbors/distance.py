@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from ploff import storage
 from ploff.errors import DataError
 from ploff.neighbors.search import Exhaustive, Index
 from ploff.pseudometric import norm
@@ -46,6 +47,11 @@ class Euclidean(eqx.Module):
     def pair_distance(self, x: Float[Array, "*B P"], y: Float[Array, "*B P"]) -> Float[Array, "*B"]:
         """‖x − y‖₂."""
         return norm(x - y)
+
+    @staticmethod
+    def fingerprint(data: Transitions) -> str:
+        """Tells the plain metric in the units of `data` from that in others."""
+        return f"l2-{storage.fingerprint(data.observation_units)}"
 
 
 class DataDistance(eqx.Module):

@@ -214,9 +214,9 @@ def test_discrete_actions_are_choices_or_the_best_of_scores(scores):
     assert evaluation.scores is None
 
 
-@pytest.mark.parametrize("helpers", [0, 2])
-def test_a_failing_environment_gives_one_error_that_says_where(helpers, monkeypatch):
-    monkeypatch.setattr("ploff.environments.episodes._helpers", lambda lanes: helpers)
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_failing_environment_gives_one_error_that_says_where(threads, monkeypatch):
+    monkeypatch.setattr("ploff.environments.episodes._extra_threads", lambda lanes: threads)
     before = threading.active_count()
     with pytest.raises(
         PloffError, match=r"failed at step \d of the episode with seed \d+: RuntimeError: the motor"
@@ -226,7 +226,7 @@ def test_a_failing_environment_gives_one_error_that_says_where(helpers, monkeypa
 
 
 def test_an_interruption_leaves_no_thread_behind(monkeypatch):
-    monkeypatch.setattr("ploff.environments.episodes._helpers", lambda lanes: 3)
+    monkeypatch.setattr("ploff.environments.episodes._extra_threads", lambda lanes: 3)
     before = threading.active_count()
     calls = []
 

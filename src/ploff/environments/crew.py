@@ -22,19 +22,19 @@ class Piece(Protocol):
 
 
 class Crew:
-    """The caller's thread and `helpers` more, for the length of a `with` block."""
+    """The caller's thread and `extra` more, for the length of a `with` block."""
 
-    def __init__(self, helpers: int):
+    def __init__(self, extra: int):
         self._todo: queue.SimpleQueue[Piece | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._helpers = [
-            threading.Thread(target=self._help, name=f"ploff-crew-{number}", daemon=True)
-            for number in range(helpers)
+        self._threads = [
+            threading.Thread(target=self._work, name=f"ploff-crew-{number}", daemon=True)
+            for number in range(extra)
         ]
 
     def __enter__(self) -> "Crew":
-        for helper in self._helpers:
-            helper.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(
@@ -42,10 +42,10 @@ class Crew:
     ) -> None:
         while self._take() is not None:
             pass  # after an interruption there may be work that nobody should begin
-        for _ in self._helpers:
+        for _ in self._threads:
             self._todo.put(None)
-        for helper in self._helpers:
-            helper.join()
+        for thread in self._threads:
+            thread.join()
 
     def step_all(self, pieces: Sequence[Piece]) -> None:
         """Steps every piece once and returns when all are done."""
@@ -64,7 +64,7 @@ class Crew:
         except queue.Empty:
             return None
 
-    def _help(self) -> None:
+    def _work(self) -> None:
         while (piece := self._todo.get()) is not None:
             piece.step()
             self._done.put(None)

@@ -60,7 +60,7 @@ def run_episodes(
     observations = np.zeros((ROWS, *lanes[0].shape), lanes[0].dtype)
     pending, running = deque(range(len(seeds))), list[_Lane]()
     idle = list(reversed(lanes))
-    with Crew(_helpers(lanes)) as crew:
+    with Crew(_extra_threads(lanes)) as crew:
         while running or pending:
             while idle and (number := _next_with_free_row(pending, running)) is not None:
                 running.append(idle.pop())
@@ -139,7 +139,7 @@ class _Lane:
         )
 
 
-def _helpers(lanes: "list[_Lane]") -> int:
+def _extra_threads(lanes: "list[_Lane]") -> int:
     """Threads beside the caller's: only MuJoCo lets go of Python's lock, and pictures stay on one thread."""
     base: Any = lanes[0].env.unwrapped
     simulates = hasattr(base, "model") and hasattr(base, "data") and base.render_mode is None

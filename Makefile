@@ -8,6 +8,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 train: $(VENV)/.ploff
 	$(BIN)/ploff data show sample
+	$(BIN)/ploff metric sample --out runs/sample --steps 5000
+	$(BIN)/ploff explain runs/sample --row 1000
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ploff import ActionSpace, Transitions, pseudometric
+from ploff import ActionSpace, Transitions, metric_learning
 from ploff.metric_training import update_of
 from ploff.pseudometric import MetricConfig
 from ploff.training import scan_updates
@@ -70,7 +70,7 @@ class Contender:
 
     def __init__(self, name: str, config: MetricConfig, data: Transitions, steps: int):
         self.name, self.config, self.steps = name, config, steps
-        self.state = pseudometric.init(jax.random.key(0), data, config)
+        self.state = metric_learning.init(jax.random.key(0), data, config)
         self.operands = (data.to_device(), jnp.asarray(data.rows_with_successor(), jnp.int32))
         self.times = []
         self._run()

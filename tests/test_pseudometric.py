@@ -9,28 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metric_cases import SMALL, discrete_log, random_log
-from ploff import pseudometric
-from ploff.metric_training import MetricTraining, in_training_units, learn_metric
-from ploff.pseudometric import (
-    MetricConfig,
+from ploff import metric_learning
+from ploff.metric_learning import (
     NextActions,
-    bound,
     draw_next_actions,
     half_differences,
-    into_ball,
     literal_pair_losses,
-    norm,
     phi_target,
     psi_target,
     shared_batch_losses,
 )
+from ploff.metric_training import MetricTraining, in_training_units, learn_metric
+from ploff.pseudometric import MetricConfig, bound, into_ball, norm
+from ploff.transitions import Batch
 
-jitted_update = eqx.filter_jit(pseudometric.update)
+jitted_update = eqx.filter_jit(metric_learning.update)
 
 
 def started(config=SMALL, data=None, seed=0):
     data = in_training_units(random_log() if data is None else data, config).to_device()
-    return pseudometric.init(jax.random.key(seed), data, config), data
+    return metric_learning.init(jax.random.key(seed), data, config), data
 
 
 def jittered(metric, seed=1):
@@ -83,7 +81,7 @@ def test_the_losses_in_numbers():
             return observations  # next observations are 4 apart, observations 1
 
     first, second = (
-        pseudometric.Batch(
+        Batch(
             observations=jnp.array([[float(i)]]),
             actions=jnp.array([[1.0]]),
             rewards=jnp.array([0.25 * i]),
@@ -151,8 +149,8 @@ def test_over_many_draws_the_estimators_agree_within_their_errors():
         return jax.lax.map(one, jax.random.split(jax.random.key(5), 1500))
 
     for fast, slow in zip(
-        draws_of(pseudometric.shared_losses, config),
-        draws_of(pseudometric.literal_losses, literal),
+        draws_of(metric_learning.shared_losses, config),
+        draws_of(metric_learning.literal_losses, literal),
         strict=True,
     ):
         error = jnp.sqrt(jnp.var(fast, axis=0) / len(fast) + jnp.var(slow, axis=0) / len(slow))
@@ -203,7 +201,7 @@ def test_no_gradient_enters_the_targets():
     rows = jnp.arange(len(data))
 
     def of_target(target):
-        return pseudometric.shared_losses(state.metric, target, data, rows, jax.random.key(0), SMALL)[0]
+        return metric_learning.shared_losses(state.metric, target, data, rows, jax.random.key(0), SMALL)[0]
 
     for gradient in jax.tree.leaves(eqx.filter_jit(eqx.filter_grad(of_target))(state.target)):
         assert not np.any(gradient)
@@ -332,7 +330,7 @@ def test_every_setting_changes_the_metric(change):
             state, _ = jitted_update(state, data, jnp.arange(len(data)), key, config)
         batch = data.batch(jnp.arange(4))
         seen = []
-        final = pseudometric.finished(state, data.action_space, 0.8, config)
+        final = metric_learning.finished(state, data.action_space, 0.8, config)
         for metric in (state.metric, final):
             pairs = metric.embed_pairs(batch.observations, batch.actions)
             states = metric.embed_states(batch.observations)

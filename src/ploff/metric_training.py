@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ploff import pseudometric, quality, storage
+from ploff import metric_learning, pseudometric, quality, storage
 from ploff.errors import PloffError, UnknownNameError
-from ploff.pseudometric import MetricConfig, MetricState, Pseudometric
+from ploff.metric_learning import MetricState
+from ploff.pseudometric import MetricConfig, Pseudometric
 from ploff.training import Loop, Row
 from ploff.transitions import ActionSpace, Affine, Transitions
 
@@ -119,7 +120,7 @@ def learn_metric(
     if len(split.train) == 0:
         raise PloffError(f"{data.origin.name}: no episode is left to learn from; log at least two episodes")
     init_key, check_key = jax.random.split(jax.random.fold_in(jax.random.key(training.seed), 2**31 - 1))
-    state = pseudometric.init(init_key, data, config)
+    state = metric_learning.init(init_key, data, config)
     limit = pseudometric.bound(data, config)
     action_difference = pseudometric.typical_action_difference(data)
     header = _header(data, config, training, limit, action_difference)
@@ -148,7 +149,7 @@ def learn_metric(
         healthy=lambda row: _problem(row, limit),
         quiet=quiet,
     )
-    metric = pseudometric.finished(final, data.action_space, action_difference, config)
+    metric = metric_learning.finished(final, data.action_space, action_difference, config)
     return LearnedMetric(metric, config, limit, data.observation_units, loop.history, loop.checks)
 
 
@@ -162,11 +163,11 @@ def load_metric(run: str | os.PathLike[str]) -> LearnedMetric:
     space = ActionSpace(**{name: _hashable(value) for name, value in header["action_space"].items()})
     shape = tuple(header["observation_shape"])
     metric = pseudometric.build(jax.random.key(0), shape, space, config, header["bound"])
-    state, _ = storage.load_tree(checkpoint, (pseudometric.start(metric, config), _no_neighbours()))
+    state, _ = storage.load_tree(checkpoint, (metric_learning.start(metric, config), _no_neighbours()))
     units = Affine(
         *(np.asarray(header["observation_units"][name], np.float32) for name in ("shift", "scale"))
     )
-    metric = pseudometric.finished(state, space, header["action_difference"], config)
+    metric = metric_learning.finished(state, space, header["action_difference"], config)
     return LearnedMetric(metric, config, header["bound"], units, header["history"], header["checks"])
 
 
@@ -205,7 +206,7 @@ class _Check:
 
     def __call__(self, loop: Loop[MetricState]) -> Row:
         space = self.data.action_space
-        metric = pseudometric.finished(loop.state, space, self.action_difference, self.config)
+        metric = metric_learning.finished(loop.state, space, self.action_difference, self.config)
         now = quality.nearest_rows(metric, self.data, self.base, self.probes, NEIGHBOURS)
         before, loop.memory = loop.memory, _no_neighbours().at[: now.shape[0], : now.shape[1]].set(now)
         uniform, noisy = quality.support(metric, self.data, self.split, self.key, k=NEIGHBOURS)
@@ -239,7 +240,7 @@ def update_of(config: MetricConfig) -> Any:
 def _update_with(
     config: MetricConfig, state: MetricState, data: Transitions, rows: jax.Array, key: jax.Array
 ) -> Any:
-    return pseudometric.update(state, data, rows, key, config)
+    return metric_learning.update(state, data, rows, key, config)
 
 
 def _header(

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ploff.pseudometric import MetricConfig, Pseudometric, draw_next_actions, norm, root_mean_square
+from ploff.metric_learning import draw_next_actions
+from ploff.pseudometric import MetricConfig, Pseudometric, norm, root_mean_square
 from ploff.transitions import Transitions
 
 EVIDENCE = (

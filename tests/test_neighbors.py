@@ -59,6 +59,15 @@ def test_exact_neighbours_equal_a_numpy_brute_force(points):
     np.testing.assert_array_equal(found, brute_force(points, queries, 20))
 
 
+def test_exact_neighbours_survive_two_far_clusters_that_rounding_would_blur():
+    rng = np.random.default_rng(0)
+    points = (1e-3 * rng.normal(size=(600, 16))).astype(np.float32)
+    points[300:] += 1000
+    np.testing.assert_array_equal(
+        Exhaustive(points).query(points[::7], 10)[:, 1:], brute_force(points, points[::7], 10)[:, 1:]
+    )
+
+
 def test_exact_neighbours_survive_an_offset_that_matrix_products_would_lose():
     rng = np.random.default_rng(0)
     points = (100 + 1e-3 * rng.normal(size=(500, 32))).astype(np.float32)

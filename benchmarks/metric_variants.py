@@ -20,7 +20,7 @@ import jax
 from ploff import Transitions, datasets, quality
 from ploff.metric_training import LearnedMetric, MetricTraining, in_training_units, learn_metric
 from ploff.neighbors import Euclidean
-from ploff.pseudometric import MetricConfig, Pseudometric, half_range, typical_action_difference
+from ploff.pseudometric import MetricConfig, Pseudometric, typical_action_difference
 from ploff.training import write_csv
 
 PRINTED = MetricConfig(next_actions="uniform", action_weight=0.0, state_weight=0.0, bounded=False)
@@ -50,7 +50,7 @@ def reweighted(learned: LearnedMetric, data: Transitions, weight: float) -> Pseu
     """The same metric with another weight of the action term, in units of the log's own distances."""
     space = data.action_space
     w = weight * learned.history[-1]["mean_distance"] / typical_action_difference(data)
-    scale = w / (half_range(space) * math.sqrt(space.width))
+    scale = w / (space.half_range * math.sqrt(space.width))
     return dataclasses.replace(learned.metric, action_scale=tuple(float(x) for x in scale))
 
 

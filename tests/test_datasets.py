@@ -9,10 +9,11 @@ import pytest
 
 from data_cases import LAYOUTS, make_rows, needs_shared_data, read_hdf5, shared_files, write_hdf5
 from ploff import datasets
+from ploff.actions import ActionSpace
 from ploff.datasets import catalogue, hdf5
 from ploff.datasets.rows import cuts
 from ploff.errors import DataError, PloffWarning
-from ploff.transitions import UNKNOWN, ActionSpace
+from ploff.transitions import UNKNOWN
 
 SAMPLE = pathlib.Path(datasets.__file__).with_name("sample.npz")
 

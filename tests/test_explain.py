@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from ploff import cli, datasets
+from ploff.actions import ActionSpace
 from ploff.errors import DataError, PloffError
 from ploff.metric_training import MetricTraining, learn_metric
 from ploff.neighbors import DataDistance, Euclidean, distances_to_others
 from ploff.neighbors.explain import TABLE, Explainer, open_run, read_observation
 from ploff.neighbors.search import Exhaustive
 from ploff.pseudometric import MetricConfig
-from ploff.transitions import ActionSpace, Transitions
+from ploff.transitions import Transitions
 
 
 def log(count=120, seed=0, space=None, episode=30):

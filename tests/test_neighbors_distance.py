@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ploff import pseudometric
+from ploff.actions import ActionSpace
 from ploff.errors import DataError
 from ploff.neighbors import (
     DataDistance,
@@ -26,7 +27,7 @@ from ploff.neighbors import (
 )
 from ploff.neighbors.search import Exhaustive
 from ploff.pseudometric import MetricConfig
-from ploff.transitions import ActionSpace, Transitions
+from ploff.transitions import Transitions
 
 BOX = ActionSpace.box([-1.0, -1.0], [1.0, 1.0])
 

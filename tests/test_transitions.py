@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from ploff.actions import ActionSpace
 from ploff.errors import DataError, PloffWarning
-from ploff.transitions import UNKNOWN, ActionSpace, Affine, Transitions
+from ploff.transitions import UNKNOWN, Affine, Transitions
 
 few = settings(max_examples=50, deadline=None)
 fewer = settings(max_examples=8, deadline=None)  # every shape is compiled anew

@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ploff.actions import ActionSpace
     from ploff.collection import collect
     from ploff.datasets import load, save
     from ploff.environments import make as make_environment
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from ploff.metric_training import LearnedMetric, MetricTraining, learn_metric, load_metric
     from ploff.neighbors import DataDistance, Euclidean, find_neighbours
     from ploff.pseudometric import MetricConfig, Pseudometric
-    from ploff.transitions import ActionSpace, Origin, Transitions
+    from ploff.transitions import Origin, Transitions
 
 _PLACES = {
+    "actions": ("ActionSpace",),
     "collection": ("collect",),
     "datasets": ("load", "save"),
     "environments": ("make_environment",),
@@ -26,7 +28,7 @@ _PLACES = {
     "metric_training": ("LearnedMetric", "MetricTraining", "learn_metric", "load_metric"),
     "neighbors": ("DataDistance", "Euclidean", "find_neighbours"),
     "pseudometric": ("MetricConfig", "Pseudometric"),
-    "transitions": ("ActionSpace", "Origin", "Transitions"),
+    "transitions": ("Origin", "Transitions"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 _OTHER_NAMES = {"make_environment": "make"}  # a name that says enough inside its module only

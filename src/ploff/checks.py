@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from ploff.actions import ActionSpace
 from ploff.errors import DataError, PloffWarning
-from ploff.transitions import UNKNOWN, ActionSpace, Transitions
+from ploff.transitions import UNKNOWN, Transitions
 
 BOUND_SLACK = 1e-6  # of an action's range: what rounding may add
 BLOCK_ROWS = 65_536  # looked at together: small enough to stay in the processor's cache

@@ -14,12 +14,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ploff import environments
+from ploff.actions import ActionSpace
 from ploff.environments.episodes import ROWS, Episode, Policy, run_episodes
 from ploff.environments.pool import borrowed
 from ploff.errors import PloffError
 from ploff.evaluation import episode_seeds
 from ploff.progress import track
-from ploff.transitions import ActionSpace, Origin, Transitions
+from ploff.transitions import Origin, Transitions
 
 USUAL_HORIZON = 1000  # where the environment names none
 

@@ -15,9 +15,10 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int
 
+from ploff.actions import ActionSpace
 from ploff.errors import PloffError
 from ploff.tabular import FiniteMDP, Steps
-from ploff.transitions import ActionSpace, Origin, Transitions
+from ploff.transitions import Origin, Transitions
 
 ENVIRONMENT_ID = "ploff/Gridworld-v0"
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left: rows grow downwards

@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ploff.pseudometric import MetricConfig, Pseudometric, bound, build, half_range, norm, root_mean_square
-from ploff.transitions import ActionSpace, Batch, Transitions
+from ploff.actions import ActionSpace
+from ploff.pseudometric import MetricConfig, Pseudometric, bound, build, norm, root_mean_square
+from ploff.transitions import Batch, Transitions
 
 EXACT_CHOICES = 64  # up to so many discrete actions, the expectation over them is a sum, not a sample
 
@@ -99,7 +100,7 @@ def finished(
     distance, on average. So w = action_weight · mean learned distance / mean |a₁ − a₂|, whatever the units.
     """
     w = config.action_weight * float(state.typical) / (action_difference or 1.0)
-    scale = w / (half_range(space) * math.sqrt(space.width))
+    scale = w / (space.half_range * math.sqrt(space.width))
     return dataclasses.replace(state.target, action_scale=tuple(float(x) for x in scale))
 
 

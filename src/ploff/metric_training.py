@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Float
 
 from ploff import metric_learning, pseudometric, quality, storage
+from ploff.actions import ActionSpace
 from ploff.errors import PloffError, UnknownNameError
 from ploff.metric_learning import MetricState
 from ploff.pseudometric import MetricConfig, Pseudometric
 from ploff.training import Loop, Row
-from ploff.transitions import ActionSpace, Affine, Transitions
+from ploff.transitions import Affine, Transitions
 
 CHECKPOINT = "metric/checkpoint.eqx"
 PROBES = 500  # states whose neighbours are followed from check to check

@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ploff.actions import ActionSpace
 from ploff.networks import PairEncoder, StateEncoder
-from ploff.transitions import ActionSpace, Transitions
+from ploff.transitions import Transitions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,15 +157,8 @@ def typical_action_difference(data: Transitions, draws: int = 10_000, seed: int 
     """The mean of |a₁ − a₂| over pairs drawn from the log, in units of half an action's range."""
     rows = np.random.default_rng(seed).integers(0, len(data), (2, draws))
     first, second = (np.asarray(data.action_space.encode(np.asarray(data.actions)[r])) for r in rows)
-    apart = (first - second) / half_range(data.action_space)
+    apart = (first - second) / data.action_space.half_range
     return float(np.mean(np.sqrt(np.mean(np.square(apart), axis=-1))))
-
-
-def half_range(space: ActionSpace) -> Float[np.ndarray, "A"]:
-    """Half the range of each dimension of an encoded action."""
-    if space.kind == "discrete":
-        return np.full(space.n, 0.5)
-    return 0.5 * (np.asarray(space.high) - np.asarray(space.low))
 
 
 def build(

@@ -146,7 +146,7 @@ def _support_distances(
     uniform = space.sample(uniform_key, rows.shape[0])
     if space.kind == "box":
         low, high = jnp.asarray(space.low), jnp.asarray(space.high)
-        noise = NOISE * 0.5 * (high - low) * jax.random.normal(noise_key, batch.actions.shape)
+        noise = NOISE * space.half_range * jax.random.normal(noise_key, batch.actions.shape)
         noisy = jnp.clip(batch.actions + noise, low, high)
     else:  # a choice is either the logged one or another: the noise replaces it with probability NOISE
         replaced = jax.random.bernoulli(noise_key, NOISE, (rows.shape[0], 1))

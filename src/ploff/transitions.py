@@ -14,7 +14,6 @@ and undoing it is exact.
 """
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -25,61 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ploff.errors import DataError, PloffWarning
+from ploff.actions import ActionSpace
+from ploff.errors import PloffWarning
+from ploff.row_arrays import aligned, blocks, states_apart
 
 AnyArray = np.ndarray | jax.Array
-ALIGNMENT = 64  # bytes; what XLA asks of memory that it is to share
 UNKNOWN = -1  # successor of a transition whose next state was not logged
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ActionSpace:
-    """What an action may be: a vector in a box, or one of n choices."""
-
-    kind: Literal["box", "discrete"]
-    low: tuple[float, ...] = ()  # a bound per dimension, for a box
-    high: tuple[float, ...] = ()
-    n: int = 0  # number of choices, for a discrete space
-
-    def __post_init__(self):
-        if self.kind == "discrete" and self.n < 1:
-            raise DataError(f"a discrete action space needs n >= 1, got {self.n}")
-        if self.kind == "box" and (not self.low or len(self.low) != len(self.high)):
-            raise DataError(
-                f"a box needs as many lower as upper bounds, got {len(self.low)} and {len(self.high)}"
-            )
-
-    @classmethod
-    def box(cls, low: Any, high: Any) -> "ActionSpace":
-        """A box with the given bounds, one a dimension."""
-        return cls(
-            kind="box",
-            low=tuple(float(x) for x in np.atleast_1d(low)),
-            high=tuple(float(x) for x in np.atleast_1d(high)),
-        )
-
-    @classmethod
-    def discrete(cls, n: int) -> "ActionSpace":
-        """N choices, numbered from 0."""
-        return cls(kind="discrete", n=int(n))
-
-    @property
-    def width(self) -> int:
-        """The length of an encoded action."""
-        return self.n if self.kind == "discrete" else len(self.low)
-
-    def encode(self, actions: AnyArray) -> Float[Array, "*B width"]:
-        """Actions as the networks see them: one-hot where they are choices, as they are in a box."""
-        if self.kind == "discrete":
-            return jax.nn.one_hot(actions, self.n)
-        return jnp.asarray(actions, jnp.float32)
-
-    def sample(self, key: jax.Array, count: int) -> Float[Array, "count width"]:
-        """Encoded actions drawn uniformly: U(A)."""
-        if self.kind == "discrete":
-            return jax.nn.one_hot(jax.random.randint(key, (count,), 0, self.n), self.n)
-        low, high = jnp.asarray(self.low), jnp.asarray(self.high)
-        return jax.random.uniform(key, (count, self.width), minval=low, maxval=high)
 
 
 class Affine(eqx.Module):
@@ -179,13 +129,13 @@ class Transitions(eqx.Module):
             successors[~inside] = UNKNOWN
         else:
             wanted = np.ones(count, bool) if known is None else known
-            rows, states = _states_apart(observations, inside, _blocks(next_observations), wanted)
+            rows, states = states_apart(observations, inside, blocks(next_observations), wanted)
             successors[~inside] = UNKNOWN
             successors[rows] = count + np.arange(len(rows), dtype=np.int32)
-            observations = _aligned(observations, states)
+            observations = aligned(observations, states)
         return cls(
-            observations=_aligned(observations),
-            actions=_aligned(actions),
+            observations=aligned(observations),
+            actions=aligned(actions),
             rewards=rewards,
             terminals=terminals,
             timeouts=timeouts,
@@ -331,7 +281,7 @@ class Transitions(eqx.Module):
             return self
         total, squares = np.zeros(self.observation_shape), np.zeros(self.observation_shape)
         reference = np.asarray(self.observations[0], np.float64)  # near the data, so that squares stay exact
-        for block in _blocks(np.asarray(self.observations)[: len(self)]):
+        for block in blocks(np.asarray(self.observations)[: len(self)]):
             centred = block - reference
             total += centred.sum(axis=0)
             squares += np.square(centred).sum(axis=0)
@@ -350,61 +300,6 @@ class Transitions(eqx.Module):
     def nbytes(self) -> int:
         """Bytes that the container's arrays hold."""
         return sum(leaf.nbytes for leaf in jax.tree.leaves(self) if hasattr(leaf, "nbytes"))
-
-
-def _blocks(rows: np.ndarray | Iterable[np.ndarray], size: int = 65_536) -> Iterable[np.ndarray]:
-    """Consecutive rows, a block at a time."""
-    if isinstance(rows, np.ndarray):
-        return (rows[start : start + size] for start in range(0, len(rows), size))
-    return rows
-
-
-def _states_apart(
-    observations: np.ndarray, inside: np.ndarray, blocks: Iterable[np.ndarray], wanted: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The wanted rows whose next observation is not the following row's state, and these observations."""
-    rows, states, start = [np.zeros(0, int)], [observations[:0]], 0
-    for block in blocks:
-        here = slice(start, start + len(block))
-        following = observations[start + 1 : start + 1 + len(block)]
-        apart = ~inside[here]
-        apart[: len(following)] |= ~_rows_equal(block[: len(following)], following)
-        apart &= wanted[here]
-        rows.append(start + np.flatnonzero(apart))
-        states.append(block[apart])
-        start += len(block)
-    return np.concatenate(rows), np.concatenate(states)
-
-
-def _aligned(rows: np.ndarray, more: np.ndarray | None = None) -> np.ndarray:
-    """The rows, and `more` behind them, where a device that shares the memory can use them without a copy."""
-    extra = 0 if more is None else len(more)
-    if not extra and rows.flags.c_contiguous and rows.ctypes.data % ALIGNMENT == 0:
-        return _read_only(rows.view())
-    shape = (len(rows) + extra, *rows.shape[1:])
-    size = rows.dtype.itemsize * math.prod(shape)
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    placed = memory[start : start + size].view(rows.dtype).reshape(shape)
-    placed[: len(rows)] = rows
-    if more is not None:
-        placed[len(rows) :] = more
-    return _read_only(placed)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False  # a device may be reading
-    return array
-
-
-def _rows_equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Which rows are the same bit for bit (so −0.0 ≠ 0.0, and a NaN equals itself)."""
-    if a.dtype != b.dtype:
-        raise DataError(
-            f"observations are {b.dtype} but next_observations are {a.dtype}; log both in one type"
-        )
-    x, y = (np.ascontiguousarray(z).view(f"u{z.dtype.itemsize}") for z in (a, b))
-    return (x == y).all(axis=tuple(range(1, x.ndim)))
 
 
 def _for_device(leaf: AnyArray) -> jax.Array:

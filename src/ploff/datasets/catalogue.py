@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ploff.transitions import ActionSpace, Origin
+from ploff.actions import ActionSpace
+from ploff.transitions import Origin
 
 # D4RL's tasks in the paper, with the steps after which an episode is cut. All take actions in [−1, 1].
 HORIZONS = {

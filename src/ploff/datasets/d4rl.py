@@ -14,11 +14,12 @@ import h5py
 import numpy as np
 
 from ploff import checks
+from ploff.actions import ActionSpace
 from ploff.datasets import catalogue
 from ploff.datasets.hdf5 import StoredRows, open_file
 from ploff.datasets.rows import REQUIRED, Options, Rows, as_written, assemble, describe, following, recall
 from ploff.errors import DataError
-from ploff.transitions import ActionSpace, Origin, Transitions
+from ploff.transitions import Origin, Transitions
 
 CHUNK_BYTES = 262_144
 

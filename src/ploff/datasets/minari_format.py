@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 
 from ploff import checks
+from ploff.actions import ActionSpace
 from ploff.datasets import catalogue
 from ploff.datasets.rows import Options, Rows, assemble, describe, recall
 from ploff.errors import DataError
-from ploff.transitions import UNKNOWN, ActionSpace, Origin, Transitions
+from ploff.transitions import UNKNOWN, Origin, Transitions
 
 NAME = re.compile(r"^([-\w]+/)*[-\w]+-v\d+$")
 

@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ploff import checks
+from ploff.actions import ActionSpace
 from ploff.datasets import catalogue
 from ploff.errors import DataError
-from ploff.transitions import UNKNOWN, ActionSpace, Origin, Transitions
+from ploff.transitions import UNKNOWN, Origin, Transitions
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 FIELDS = (*REQUIRED, "timeouts", "next_observations")

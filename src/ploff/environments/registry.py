@@ -5,10 +5,10 @@ from typing import Any, Literal, Protocol
 
 import gymnasium as gym
 
+from ploff.actions import ActionSpace
 from ploff.environments import adroit, locomotion
 from ploff.environments.quiet import quiet_mujoco
 from ploff.errors import PloffError, UnknownNameError, require
-from ploff.transitions import ActionSpace
 
 Physics = Literal["d4rl", "gymnasium"]
 DISPLAY = ("render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config")

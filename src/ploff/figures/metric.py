@@ -73,7 +73,7 @@ def noise_distances(
             actions = jnp.where(jnp.arange(rows)[:, None] < size * rows, others, batch.actions)
         else:
             low, high = jnp.asarray(space.low), jnp.asarray(space.high)
-            actions = jnp.clip(batch.actions + size * 0.5 * (high - low) * action_noise, low, high)
+            actions = jnp.clip(batch.actions + size * space.half_range * action_noise, low, high)
         return metric.pair_distance(logged, metric.embed_pairs(batch.observations, actions))
 
     def with_noisy_state(size: float) -> jax.Array:

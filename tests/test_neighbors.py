@@ -161,6 +161,19 @@ def test_lists_that_hold_too_few_points_are_made_up_by_exhaustive_search():
     assert all(len(set(row)) == 60 for row in found.tolist())
 
 
+def test_many_lists_are_ordered_by_lists_of_lists(monkeypatch):
+    points = easy(8000)
+    whole = InvertedLists(points)
+    whole.probes = 12
+    expected = whole.query(points[whole.order], 10, whole.homes[whole.order])
+    monkeypatch.setattr("ploff.neighbors.lists.MANY_LISTS", 50)
+    nested = InvertedLists(points)
+    nested.probes = 12
+    found = nested.query(points[nested.order], 10, nested.homes[nested.order])
+    assert nested.lists > 50
+    assert np.mean(found == expected) > 0.99
+
+
 def test_a_table_is_mapped_int32_and_reads_back(tmp_path):
     points = easy(300)
     made = table_at(tmp_path / "t", points, config=SearchConfig(neighbours=10))

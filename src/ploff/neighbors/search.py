@@ -8,26 +8,16 @@ scanned until recall is at its target. A neighbour counts as found if it is as n
 that lie on each other are not held against a search that returned the other one.
 """
 
-import contextlib
 import dataclasses
-import functools
 import math
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent import futures
-from typing import Any
 
-import faiss
 import numpy as np
 from jaxtyping import Float, Int
 
-from ploff.errors import PloffError
+from ploff.neighbors.exhaustive import Exhaustive
+from ploff.neighbors.lists import InvertedLists
 
-LIST_SIZE = 40  # points
-ROUNDS, SAMPLE_PER_PART = 5, 64  # of k-means
-FIRST_PROBES = 16
 MORE_PROBES = 1.25  # factor by which the effort goes up
-AROUND_HOME = 4  # a query chooses its lists among so many times as many
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,126 +65,6 @@ class Report:
         )
 
 
-class Exhaustive:
-    """Compares a query with every point. No error, no preparation."""
-
-    def __init__(self, points: Float[np.ndarray, "N E"]):
-        self.points = np.ascontiguousarray(points, np.float32)
-
-    def query(self, queries: Float[np.ndarray, "Q E"], k: int) -> Int[np.ndarray, "Q k"]:
-        """The k nearest points of each query, nearest first."""
-        queries = _checked(queries, self.points)
-        with direct_differences():
-            return faiss.knn(queries, self.points, k)[1].astype(np.int32)
-
-
-class InvertedLists:
-    """Compares a query with the points of its `probes` nearest lists.
-
-    Lists are short, so that few points are scanned in vain, and hence many. Neither finding their centres (k-means in
-    two levels) nor choosing among them (a point that has a list chooses among that list's nearest) looks at them all.
-    """
-
-    def __init__(self, points: Float[np.ndarray, "N E"], seed: int = 0):
-        use_all_cores()
-        self.points = np.ascontiguousarray(points, np.float32)
-        self.homes = _short_lists(self.points, seed)  # [N]: the list that each point is in
-        self.order = np.argsort(self.homes, kind="stable")  # points list by list
-        sizes = np.bincount(self.homes)
-        firsts = np.cumsum(sizes) - sizes
-        self.lists = len(sizes)
-        self.probes = min(FIRST_PROBES, self.lists)
-        self.centres = (np.add.reduceat(self.points[self.order], firsts) / sizes[:, None]).astype(np.float32)
-        self._near = np.zeros((self.lists, 0), np.int64)
-        self._flat = faiss.IndexFlatL2(self.points.shape[1])  # kept: the index only borrows it
-        self._flat.add(self.centres)  # pyright: ignore[reportCallIssue]
-        self._index = faiss.IndexIVFFlat(self._flat, self.points.shape[1], self.lists)
-        self._index.is_trained = True
-        rows, pointer = np.arange(len(self.points)), faiss.swig_ptr
-        self._index.add_core(len(rows), pointer(self.points), pointer(rows), pointer(self.homes))
-
-    def query(
-        self, queries: Float[np.ndarray, "Q E"], k: int, homes: Int[np.ndarray, "Q"] | None = None
-    ) -> Int[np.ndarray, "Q k"]:
-        """The k nearest points found, nearest first.
-
-        Args:
-          queries: embedded states.
-          k: neighbours of each.
-          homes: the lists that the queries are in, in ascending order; the search is quicker for it.
-        """
-        queries = _checked(queries, self.points)
-        self._index.nprobe = self.probes
-        lists = self._all_lists(queries) if homes is None else self._lists_near(queries, homes)
-        found = self._index.search_preassigned(queries, k, lists, None)[1]  # pyright: ignore
-        short = np.flatnonzero(found[:, -1] < 0)  # the lists scanned held fewer than k points
-        if len(short):
-            found[short] = Exhaustive(self.points).query(queries[short], k)
-        return found.astype(np.int32)
-
-    def _all_lists(self, queries: np.ndarray) -> Int[np.ndarray, "Q probes"]:
-        with matrix_products():
-            return self._flat.search(queries, self.probes)[1]  # pyright: ignore[reportCallIssue]
-
-    def _lists_near(self, queries: np.ndarray, homes: np.ndarray) -> Int[np.ndarray, "Q probes"]:
-        """The nearest lists of each query among those near its home, nearest first."""
-        around = min(self.lists, AROUND_HOME * self.probes)
-        if self._near.shape[1] != around:
-            with matrix_products():
-                self._near = faiss.knn(self.centres, self.centres, around)[1]
-        starts = np.flatnonzero(np.diff(homes, prepend=-1))
-
-        def choose(start: int, end: int) -> Int[np.ndarray, "q probes"]:
-            home = homes[start]
-            near, centre = self._near[home], self.centres[home]
-            ranks = faiss.knn(queries[start:end] - centre, self.centres[near] - centre, self.probes)[1]
-            return near[ranks]
-
-        return np.concatenate(_on_all_cores(choose, starts, [*starts[1:], len(homes)]))
-
-
-def _short_lists(points: Float[np.ndarray, "N E"], seed: int) -> Int[np.ndarray, "N"]:
-    """A list for each point, of about LIST_SIZE points that lie together: k-means, and k-means in each part."""
-    rough = _k_means(points, max(1, round(math.sqrt(len(points) / LIST_SIZE))), seed)
-    homes, taken = np.empty(len(points), np.int64), 0
-    order = np.argsort(rough, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(rough[order])) + 1)
-
-    def divide(rows: np.ndarray) -> np.ndarray:
-        return _k_means(points[rows], max(1, len(rows) // LIST_SIZE), seed)
-
-    for rows, fine in zip(parts, _on_all_cores(divide, parts), strict=True):
-        used, homes_here = np.unique(fine, return_inverse=True)
-        homes[rows] = taken + homes_here
-        taken += len(used)
-    return homes
-
-
-def _on_all_cores(function: Callable[..., np.ndarray], *arguments: Iterable[Any]) -> list[np.ndarray]:
-    """`function` of many small problems, each on one core: threads inside a small problem wait more than they work."""
-    alone = functools.partial(faiss.omp_set_num_threads, 1)
-    with matrix_products(), futures.ThreadPoolExecutor(_cores(), initializer=alone) as pool:
-        return list(pool.map(function, *arguments))
-
-
-def _k_means(points: Float[np.ndarray, "N E"], parts: int, seed: int) -> Int[np.ndarray, "N"]:
-    """The part that each point is in, by a few rounds of k-means on a sample."""
-    if parts == 1:
-        return np.zeros(len(points), np.int64)
-    centred = points - points.mean(axis=0)
-    means = faiss.Kmeans(
-        points.shape[1],
-        parts,
-        niter=ROUNDS,
-        max_points_per_centroid=SAMPLE_PER_PART,
-        min_points_per_centroid=1,
-        seed=seed,
-    )
-    with matrix_products():
-        means.train(centred)
-        return faiss.knn(centred, means.centroids, 1)[1][:, 0]  # pyright: ignore[reportArgumentType]
-
-
 Index = Exhaustive | InvertedLists
 
 
@@ -238,7 +108,7 @@ def build_index(
     if float(len(queries)) * points.size <= config.exact_work:
         return Exhaustive(points)
     index = InvertedLists(points, config.seed)
-    truth = Truth.sample(points, queries, config)
+    truth = Truth.sample(points, queries, dataclasses.replace(config, sample=max(1, config.sample // 2)))
     while not _surely_reached(truth.recall(points, index.query(truth.queries, config.neighbours)), config):
         if not raise_effort(index, config):
             break
@@ -258,47 +128,3 @@ def _surely_reached(recall: Float[np.ndarray, "Q"], config: SearchConfig) -> boo
     """Two standard errors above the target (or perfect), so that another sample will agree."""
     error = recall.std() / math.sqrt(len(recall))
     return bool(recall.mean() - 2 * error >= min(config.target_recall, 1.0) or recall.min() == 1)
-
-
-def _checked(queries: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Queries as faiss takes them."""
-    if queries.shape[1:] != points.shape[1:]:
-        raise PloffError(
-            f"query width {queries.shape[-1]} != index width {points.shape[-1]}: was it built from another metric?"
-        )
-    use_all_cores()
-    return np.ascontiguousarray(queries, np.float32)
-
-
-def use_all_cores() -> None:
-    """Lets faiss use the cores that this process may use, whatever another library has set."""
-    faiss.omp_set_num_threads(_cores())
-
-
-def _cores() -> int:
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return available or 1
-
-
-@contextlib.contextmanager
-def matrix_products() -> Iterator[None]:
-    """Distances as ‖x‖² + ‖y‖² − 2xy: four times quicker here, and exact enough to choose among centres."""
-    with _products_from(0):
-        yield
-
-
-@contextlib.contextmanager
-def direct_differences() -> Iterator[None]:
-    """Distances as ‖x − y‖², without the cancellation that reorders neighbours far nearer than the data is wide."""
-    with _products_from(2**31 - 1):
-        yield
-
-
-@contextlib.contextmanager
-def _products_from(queries: int) -> Iterator[None]:
-    before = faiss.cvar.distance_compute_blas_threshold
-    faiss.cvar.distance_compute_blas_threshold = queries
-    try:
-        yield
-    finally:
-        faiss.cvar.distance_compute_blas_threshold = before

@@ -80,7 +80,7 @@ def test_exact_neighbours_survive_an_offset_that_matrix_products_would_lose():
 def test_reported_recall_is_the_true_recall(tmp_path, points, name):
     table = table_at(tmp_path / "t", points)
     everywhere = true_recall(points, np.asarray(table.rows))
-    assert table.report.method == "ivf"
+    assert table.report.method == "lists"
     assert table.report.sampled == 300
     assert abs(table.report.recall - everywhere) < 0.01
     assert table.report.reached
@@ -103,7 +103,7 @@ def test_a_target_that_cannot_be_met_is_said_and_stored(tmp_path):
 
 
 def test_the_recall_message_never_contradicts_its_threshold():
-    almost = Report("ivf", 0.98999, 0.99, 1000, 8, 100)
+    almost = Report("lists", 0.98999, 0.99, 1000, 8, 100)
     assert "0.9899 " in str(almost)
     assert "NOT reached" in str(almost)
     assert "NOT" not in str(dataclasses.replace(almost, recall=0.99))

@@ -1,4 +1,7 @@
-"""Approximate search with faiss's inverted lists.
+"""Approximate search by short lists of points that lie together.
+
+Queries of one list are answered together: they are compared, in one matrix product, with the points of the lists
+nearest to theirs. A list is a slice of the points laid list by list, so nothing is chosen query by query.
 
 Shapes: N points, L lists, Q queries, k neighbours, E embedding.
 """
@@ -13,16 +16,15 @@ from ploff.neighbors.exhaustive import Exhaustive, checked, matrix_products, on_
 
 LIST_SIZE = 40  # points
 ROUNDS, SAMPLE_PER_PART = 5, 64  # of k-means
-FIRST_PROBES = 16
+FIRST_PROBES = 32
 MANY_LISTS = 4_096  # up to so many, each is compared with each
-AROUND_HOME = 4  # a query chooses its lists among so many times as many
 
 
 class InvertedLists:
-    """Compares a query with the points of its `probes` nearest lists.
+    """Compares the queries of a list with the points of the `probes` lists nearest to it, itself included.
 
-    Lists are short, so that few points are scanned in vain, and hence many. Neither finding their centres (k-means in
-    two levels) nor choosing among them (a point that has a list chooses among that list's nearest) looks at them all.
+    Lists are short, so that few points are compared in vain, and hence many: neither finding their centres (k-means in
+    two levels) nor ordering them by distance from each other (lists of lists) looks at all of them.
     """
 
     def __init__(self, points: Float[np.ndarray, "N E"], seed: int = 0):
@@ -30,18 +32,13 @@ class InvertedLists:
         self.points = np.ascontiguousarray(points, np.float32)
         self.homes = _short_lists(self.points, seed)  # [N]: the list that each point is in
         self.order = np.argsort(self.homes, kind="stable")  # points list by list
-        sizes = np.bincount(self.homes)
-        firsts = np.cumsum(sizes) - sizes
-        self.lists = len(sizes)
+        self.sizes = np.bincount(self.homes)
+        self.firsts = np.cumsum(self.sizes) - self.sizes
+        self.lists = len(self.sizes)
         self.probes = min(FIRST_PROBES, self.lists)
-        self.centres = (np.add.reduceat(self.points[self.order], firsts) / sizes[:, None]).astype(np.float32)
+        self._laid = self.points[self.order]
+        self.centres = (np.add.reduceat(self._laid, self.firsts) / self.sizes[:, None]).astype(np.float32)
         self._near = np.zeros((self.lists, 0), np.int64)
-        self._flat = faiss.IndexFlatL2(self.points.shape[1])  # kept: the index only borrows it
-        self._flat.add(self.centres)  # pyright: ignore[reportCallIssue]
-        self._index = faiss.IndexIVFFlat(self._flat, self.points.shape[1], self.lists)
-        self._index.is_trained = True
-        rows, pointer = np.arange(len(self.points)), faiss.swig_ptr
-        self._index.add_core(len(rows), pointer(self.points), pointer(rows), pointer(self.homes))
 
     def query(
         self, queries: Float[np.ndarray, "Q E"], k: int, homes: Int[np.ndarray, "Q"] | None = None
@@ -51,35 +48,39 @@ class InvertedLists:
         Args:
           queries: embedded states.
           k: neighbours of each.
-          homes: the lists that the queries are in, in ascending order; the search is quicker for it.
+          homes: the lists that the queries are in, where that is known; they are found otherwise.
         """
         queries = checked(queries, self.points)
-        self._index.nprobe = self.probes
-        lists = self._all_lists(queries) if homes is None else self._lists_near(queries, homes)
-        found = self._index.search_preassigned(queries, k, lists, None)[1]  # pyright: ignore
-        short = np.flatnonzero(found[:, -1] < 0)  # the lists scanned held fewer than k points
-        if len(short):
-            found[short] = Exhaustive(self.points).query(queries[short], k)
-        return found.astype(np.int32)
+        homes = self._homes_of(queries) if homes is None else homes
+        if self._near.shape[1] < self.probes:
+            self._near = _nearest_centres(self.centres, min(self.lists, 2 * self.probes))
+        together = np.argsort(homes, kind="stable")
+        groups = np.split(together, np.flatnonzero(np.diff(homes[together])) + 1)
 
-    def _all_lists(self, queries: np.ndarray) -> Int[np.ndarray, "Q probes"]:
+        def search(group: np.ndarray) -> np.ndarray:
+            return self._of_list(queries[group], int(homes[group[0]]), k)
+
+        found = np.empty((len(queries), k), np.int32)
+        for group, rows in zip(groups, on_all_cores(search, groups), strict=True):
+            found[group] = rows
+        return found
+
+    def _homes_of(self, queries: np.ndarray) -> Int[np.ndarray, "Q"]:
         with matrix_products():
-            return self._flat.search(queries, self.probes)[1]  # pyright: ignore[reportCallIssue]
+            return faiss.knn(queries, self.centres, 1)[1][:, 0]
 
-    def _lists_near(self, queries: np.ndarray, homes: np.ndarray) -> Int[np.ndarray, "Q probes"]:
-        """The nearest lists of each query among those near its home, nearest first."""
-        around = min(self.lists, AROUND_HOME * self.probes)
-        if self._near.shape[1] != around:
-            self._near = _nearest_centres(self.centres, around)
-        starts = np.flatnonzero(np.diff(homes, prepend=-1))
-
-        def choose(start: int, end: int) -> Int[np.ndarray, "q probes"]:
-            home = homes[start]
-            near, centre = self._near[home], self.centres[home]
-            ranks = faiss.knn(queries[start:end] - centre, self.centres[near] - centre, self.probes)[1]
-            return near[ranks]
-
-        return np.concatenate(on_all_cores(choose, starts, [*starts[1:], len(homes)]))
+    def _of_list(self, queries: np.ndarray, home: int, k: int) -> Int[np.ndarray, "Q k"]:
+        """The neighbours of queries that are in one list."""
+        scanned = self._near[home, : self.probes]
+        sizes = self.sizes[scanned]
+        count = int(sizes.sum())
+        if count < k:
+            return Exhaustive(self.points).query(queries, k)
+        # The slices of these lists, one behind the other.
+        places = np.arange(count) + np.repeat(self.firsts[scanned] - (np.cumsum(sizes) - sizes), sizes)
+        # Around the list's centre, where products of single precision tell near from nearer.
+        centre = self.centres[home]
+        return self.order[places[faiss.knn(queries - centre, self._laid[places] - centre, k)[1]]]
 
 
 def _nearest_centres(centres: Float[np.ndarray, "L E"], count: int) -> Int[np.ndarray, "L count"]:
@@ -88,10 +89,8 @@ def _nearest_centres(centres: Float[np.ndarray, "L E"], count: int) -> Int[np.nd
         with matrix_products():
             return faiss.knn(centres, centres, count)[1]
     index = InvertedLists(centres)
-    index.probes = min(index.lists, FIRST_PROBES + AROUND_HOME * math.ceil(count / LIST_SIZE))
-    near = np.empty((len(centres), count), np.int64)
-    near[index.order] = index.query(centres[index.order], count, index.homes[index.order])
-    return near
+    index.probes = min(index.lists, FIRST_PROBES + 4 * math.ceil(count / LIST_SIZE))
+    return index.query(centres, count, index.homes)
 
 
 def _short_lists(points: Float[np.ndarray, "N E"], seed: int) -> Int[np.ndarray, "N"]:

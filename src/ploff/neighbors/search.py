@@ -1,9 +1,9 @@
-"""Nearest neighbours among embedded states: exact where that is quick, faiss's inverted lists above, recall measured.
+"""Nearest neighbours among embedded states: exact where that is quick, short lists above, recall measured.
 
 Shapes: N points that are searched, Q queries, k neighbours, E embedding.
 
-The points are divided among lists by k-means; a query scans the `probes` lists whose centres are nearest to it. How
-many are needed depends on the data, so it is measured: on sampled queries, against exhaustive search, more lists are
+The points are divided among lists by k-means; a query is compared with the `probes` lists nearest to its own. How many
+are needed depends on the data, so it is measured: on sampled queries, against exhaustive search, more lists are
 scanned until recall is at its target. A neighbour counts as found if it is as near as the true k-th, so that points
 that lie on each other are not held against a search that returned the other one.
 """
@@ -42,7 +42,7 @@ class SearchConfig:
 class Report:
     """How neighbours were found, and how many of the true ones they are."""
 
-    method: str  # "exact" or "ivf"
+    method: str  # "exact" or "lists"
     recall: float  # measured on `sampled` queries; 1 by definition where exact
     target: float
     sampled: int  # 0 where exact

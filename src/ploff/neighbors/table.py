@@ -176,7 +176,7 @@ def _report(
         return Report("exact", 1.0, config.target_recall, 0, 0, 0)
     truth = Truth.sample(points, states, config, part=1)
     recall = float(truth.recall(points, rows[truth.rows]).mean())
-    return Report("ivf", recall, config.target_recall, len(truth.rows), index.probes, index.lists)
+    return Report("lists", recall, config.target_recall, len(truth.rows), index.probes, index.lists)
 
 
 def _write_header(

@@ -38,7 +38,7 @@ class Gridworld:
                 if self.log == "full"
                 else q_learning(maze, seed=self.seed).transitions
             )
-            config = MetricConfig.exact_operator(discount=self.discount)
+            config = MetricConfig.exact_operator(discount=self.discount, target_rate=0.02)
             training = MetricTraining(
                 steps=self.steps, settle=False, check_every=self.steps, chunk=math.gcd(self.steps, 500),
                 held_out=0.0, seed=self.seed,

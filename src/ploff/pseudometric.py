@@ -81,11 +81,13 @@ class MetricConfig:
     @classmethod
     def exact_operator(cls, **changes) -> "MetricConfig":
         """The fast default's learner for the paper's own operator: what exact distances can be held against."""
-        own = {"next_actions": "uniform", "action_weight": 0.0, "state_weight": 0.0}
-        own |= {
+        own = {
+            "next_actions": "uniform",
+            "action_weight": 0.0,
+            "state_weight": 0.0,
             "standardise": False,
-            "bounded": False,
-        }  # the bound is reached there, and a ball bends what is near it
+            "bounded": False,  # exact distances reach the bound, and a ball bends what is near it
+        }
         return cls(**{**own, **changes})
 
 

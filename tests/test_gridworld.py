@@ -188,7 +188,7 @@ def test_the_figure_has_a_row_for_each_kind_of_distance(exact, maze):
 
 
 def test_the_command_writes_the_picture(tmp_path, capsys):
-    main(["gridworld", "--out", str(tmp_path / "new")])
+    main(["gridworld", "--out", str(tmp_path / "new"), "--steps", "200"])
     assert "gridworld.png" in capsys.readouterr().err.replace("\n", "")
     assert (tmp_path / "new" / "gridworld.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SystemExit) as leaving:

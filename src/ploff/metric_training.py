@@ -84,11 +84,10 @@ class LearnedMetric:
             )
         if self.checks:
             check = self.checks[-1]
+            kept = f", neighbours kept {check['agreement']:.0%}" if "agreement" in check else ""
             lines.append(
                 f"held out: residual {check['residual']:.1%}, logged against random actions "
-                f"{check['support_auc']:.3f}, "
-                f"against noisy ones {check['noise_auc']:.3f}, neighbours kept since the check before "
-                f"{check['agreement']:.0%}"
+                f"{check['support_auc']:.3f}, against noisy ones {check['noise_auc']:.3f}{kept}"
             )
         return "\n".join(lines)
 
@@ -211,12 +210,14 @@ class _Check:
         now = quality.nearest_rows(metric, self.data, self.base, self.probes, NEIGHBOURS)
         before, loop.memory = loop.memory, _no_neighbours().at[: now.shape[0], : now.shape[1]].set(now)
         uniform, noisy = quality.support(metric, self.data, self.split, self.key, k=NEIGHBOURS)
-        return {
+        row = {
             "residual": quality.residual(metric, self.data, self.split.held_out, self.key, self.config),
             "support_auc": uniform,
             "noise_auc": noisy,
-            "agreement": quality.agreement(np.asarray(before)[: len(now), : now.shape[1]], now),
         }
+        if before[0, 0] >= 0:  # there was a check before
+            row["agreement"] = quality.agreement(np.asarray(before)[: len(now), : now.shape[1]], now)
+        return row
 
 
 def _problem(row: Row, limit: float) -> str | None:

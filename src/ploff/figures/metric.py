@@ -42,9 +42,8 @@ def draw_losses(learned: LearnedMetric) -> "Figure":
     axes[2].set(title="distance", xlabel="step", ylim=(0, None))
     axes[2].legend(frameon=False)
     for name, label in (("support_auc", "support"), ("noise_auc", "noise"), ("agreement", "agreement")):
-        axes[3].plot(
-            [row["step"] for row in learned.checks], [row[name] for row in learned.checks], ".-", label=label
-        )
+        rows = [row for row in learned.checks if name in row]
+        axes[3].plot([row["step"] for row in rows], [row[name] for row in rows], ".-", label=label)
     axes[3].set(title="checks", xlabel="step", ylim=(0, 1.02))
     axes[3].legend(frameon=False)
     return figure

@@ -41,9 +41,9 @@ class MetricTraining:
 
     def __post_init__(self):
         if self.steps < 1 or self.chunk < 1 or self.check_every % self.chunk:
-            raise ValueError("steps and chunk must be positive, check_every a multiple of chunk")
+            raise PloffError("steps and chunk must be positive, check_every a multiple of chunk")
         if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out must lie in [0, 1), got {self.held_out}")
+            raise PloffError(f"held_out must lie in [0, 1), got {self.held_out}")
 
     @classmethod
     def paper(cls, **changes: Any) -> "MetricTraining":

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ploff.errors import PloffError
+
 
 class Linear(eqx.Module):
     """x W + b; without b where `bias` is None."""
@@ -98,7 +100,7 @@ def observation_encoder(
     if len(shape) == 1:
         return MLP.init(key, (shape[0], *layers), activate_last=True), (shape[0], *layers)[-1]
     if len(shape) != 3:
-        raise ValueError(
+        raise PloffError(
             f"observations must be vectors or images [height, width, channels], got shape {shape}"
         )
     image_key, key = jax.random.split(key)

@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
+from ploff.errors import PloffError
 from ploff.networks import PairEncoder, StateEncoder
 from ploff.transitions import Transitions
 
@@ -51,17 +52,17 @@ class MetricConfig:
 
     def __post_init__(self):
         if not 0 <= self.discount < 1:
-            raise ValueError(f"discount must lie in [0, 1), got {self.discount}")
+            raise PloffError(f"discount must lie in [0, 1), got {self.discount}")
         if min(self.action_weight, self.state_weight) < 0:
-            raise ValueError(
+            raise PloffError(
                 "action_weight and state_weight must not be negative: d would not be a pseudometric"
             )
         if min(self.rows, self.actions, self.hidden, self.embedding) < 1:
-            raise ValueError("rows, actions, hidden and embedding must be at least 1")
+            raise PloffError("rows, actions, hidden and embedding must be at least 1")
         if self.estimator == "shared" and self.rows % 2:
-            raise ValueError(f"rows must be even, one half is paired with the other; got {self.rows}")
+            raise PloffError(f"rows must be even, one half is paired with the other; got {self.rows}")
         if not 0 < self.target_rate <= 1 or not self.learning_rate > 0:
-            raise ValueError("target_rate must lie in (0, 1] and learning_rate must be positive")
+            raise PloffError("target_rate must lie in (0, 1] and learning_rate must be positive")
 
     @classmethod
     def paper(cls, **changes) -> "MetricConfig":

@@ -46,6 +46,8 @@ def _dataset_of(folder: pathlib.Path) -> str:
     from ploff.errors import PloffError
     from ploff.storage import read_json
 
+    if not folder.is_dir():
+        raise PloffError(f"no run folder {folder}; `ploff metric DATASET --out {folder}` makes one")
     config = folder / "config.json"
     name = read_json(config).get("dataset") if config.exists() else None
     if not isinstance(name, str):

@@ -113,7 +113,7 @@ def _timeouts(rows: Rows, terminals: np.ndarray, horizon: int | None) -> np.ndar
         if horizon is None:
             raise DataError(
                 f"{rows.source} has no timeouts, and its task is not a known one; "
-                "give --horizon N, the steps after which an episode was cut"
+                "give --horizon N, the steps after which an episode was cut (more than any has, if none was)"
             )
     return timeouts if horizon is None else timeouts | cuts(terminals | timeouts, horizon)
 

@@ -14,6 +14,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
+from ploff.errors import PloffError
 from ploff.neighbors.exhaustive import Exhaustive
 from ploff.neighbors.lists import InvertedLists
 
@@ -33,9 +34,9 @@ class SearchConfig:
 
     def __post_init__(self):
         if min(self.neighbours, self.sample, self.max_probes) < 1:
-            raise ValueError("neighbours, sample and max_probes must be at least 1")
+            raise PloffError("neighbours, sample and max_probes must be at least 1")
         if not 0 < self.target_recall <= 1:
-            raise ValueError(f"target_recall must lie in (0, 1], got {self.target_recall}")
+            raise PloffError(f"target_recall must lie in (0, 1], got {self.target_recall}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""Networks of the agents: a bounded actor, twin critics, moving averages of them.
+
+Observations come in training units; actions go in and come out in the log's own units, inside their box.
+
+Shapes: B rows, S observation, A action, H hidden.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ploff.actions import ActionSpace
+from ploff.networks import Linear, observation_encoder
+
+Tree = TypeVar("Tree")
+
+
+class LayerNorm(eqx.Module):
+    """Each row to mean 0 and deviation 1, then a learned scale and shift."""
+
+    scale: Float[Array, "H"]
+    shift: Float[Array, "H"]
+
+    @classmethod
+    def init(cls, width: int) -> "LayerNorm":
+        """Scale 1, shift 0."""
+        return cls(scale=jnp.ones(width), shift=jnp.zeros(width))
+
+    def __call__(self, x: Float[Array, "*B H"]) -> Float[Array, "*B H"]:
+        """Normalises the last axis."""
+        centred = x - jnp.mean(x, axis=-1, keepdims=True)
+        variance = jnp.mean(jnp.square(centred), axis=-1, keepdims=True)
+        return centred * jax.lax.rsqrt(variance + 1e-5) * self.scale + self.shift
+
+
+class Body(eqx.Module):
+    """Two hidden layers: tanh, then elu, as the paper has them; layer normalisation before each if asked for."""
+
+    layers: tuple[Linear, ...]
+    norms: tuple[LayerNorm, ...]
+    last: Linear
+
+    @classmethod
+    def init(
+        cls, key: PRNGKeyArray, inputs: int, hidden: Sequence[int], outputs: int, layer_norm: bool = False
+    ) -> "Body":
+        """Hidden layers of the given widths before a linear one."""
+        sizes = (inputs, *hidden)
+        *keys, last = jax.random.split(key, len(sizes))
+        return cls(
+            layers=tuple(Linear.init(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:], strict=True)),
+            norms=tuple(LayerNorm.init(width) for width in hidden) if layer_norm else (),
+            last=Linear.init(last, sizes[-1], outputs),
+        )
+
+    def __call__(self, x: Float[Array, "*B in"]) -> Float[Array, "*B out"]:
+        """Applies the layers to the last axis."""
+        for index, layer in enumerate(self.layers):
+            x = layer(x)
+            if self.norms:
+                x = self.norms[index](x)
+            x = jnp.tanh(x) if index == 0 else jax.nn.elu(x)
+        return self.last(x)
+
+
+class Actor(eqx.Module):
+    """π: a deterministic policy into the box of actions."""
+
+    encoder: Callable[[Array], Array]
+    body: Body
+    space: ActionSpace = eqx.field(static=True)
+
+    @classmethod
+    def init(
+        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Sequence[int] = (256, 256)
+    ) -> "Actor":
+        """An actor for observations of `shape`; images pass through convolutions first."""
+        encoder_key, body_key = jax.random.split(key)
+        encoder, width = observation_encoder(encoder_key, shape)
+        return cls(encoder, Body.init(body_key, width, hidden, space.width), space)
+
+    def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+        """π(s), inside the box."""
+        return from_unit(self.space, jnp.tanh(self.body(self.encoder(observations))))
+
+
+class Critic(eqx.Module):
+    """Q(s, a)."""
+
+    encoder: Callable[[Array], Array]
+    body: Body
+    space: ActionSpace = eqx.field(static=True)
+
+    @classmethod
+    def init(
+        cls,
+        key: PRNGKeyArray,
+        shape: tuple[int, ...],
+        space: ActionSpace,
+        hidden: Sequence[int] = (256, 256),
+        layer_norm: bool = False,
+    ) -> "Critic":
+        """A critic for observations of `shape`; images pass through convolutions first."""
+        encoder_key, body_key = jax.random.split(key)
+        encoder, width = observation_encoder(encoder_key, shape)
+        return cls(encoder, Body.init(body_key, width + space.width, hidden, 1, layer_norm), space)
+
+    def __call__(
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]
+    ) -> Float[Array, "*B"]:
+        """Q(s, a)."""
+        joint = [self.encoder(observations), to_unit(self.space, actions)]
+        return self.body(jnp.concatenate(joint, axis=-1))[..., 0]
+
+
+class Twins(eqx.Module):
+    """Two critics with parameters of their own: the smaller of their values is what is believed."""
+
+    first: Critic
+    second: Critic
+
+    @classmethod
+    def init(cls, key: PRNGKeyArray, *arguments: Any, **options: Any) -> "Twins":
+        """Two critics; the arguments are those of `Critic.init`."""
+        first, second = jax.random.split(key)
+        return cls(Critic.init(first, *arguments, **options), Critic.init(second, *arguments, **options))
+
+    def __call__(
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]
+    ) -> tuple[Float[Array, "*B"], Float[Array, "*B"]]:
+        """Both values."""
+        return self.first(observations, actions), self.second(observations, actions)
+
+    def least(self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]) -> Float[Array, "*B"]:
+        """min(Q₁, Q₂)."""
+        return jnp.minimum(*self(observations, actions))
+
+
+def to_unit(space: ActionSpace, actions: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
+    """Actions with their box mapped to [−1, 1]."""
+    return (actions - _middle(space)) / jnp.asarray(space.half_range, jnp.float32)
+
+
+def from_unit(space: ActionSpace, unit: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
+    """The inverse of `to_unit`."""
+    return _middle(space) + unit * jnp.asarray(space.half_range, jnp.float32)
+
+
+def _middle(space: ActionSpace) -> Array:
+    return 0.5 * (jnp.asarray(space.low) + jnp.asarray(space.high))
+
+
+def moved(average: Tree, towards: Tree, rate: float) -> Tree:
+    """The moving average, a step of `rate` closer to the networks that it follows."""
+    return jax.tree.map(lambda old, new: old + rate * (new - old), average, towards)

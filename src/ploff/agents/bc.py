@@ -1,0 +1,65 @@
+"""Behavioural cloning: the actor alone, regressed on the logged actions."""
+
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ploff.agents.actor_critic import Actor, to_unit
+from ploff.agents.log import Log
+from ploff.errors import PloffError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BCConfig:
+    """The actor and the optimiser are those of TD3."""
+
+    batch: int = 256  # B
+    hidden: tuple[int, ...] = (256, 256)
+    actor_rate: float = 3e-4
+
+    def __post_init__(self):
+        if self.batch < 1 or not self.hidden or min(self.hidden) < 1 or self.actor_rate <= 0:
+            raise PloffError("batch and hidden must be at least 1, actor_rate positive")
+
+
+class BCState(eqx.Module):
+    """Everything that an update reads and writes."""
+
+    actor: Actor
+    actor_optimiser: optax.OptState
+
+
+class BCInfo(NamedTuple):
+    """What an update saw."""
+
+    actor_loss: Array
+
+
+def init(key: PRNGKeyArray, log: Log, config: BCConfig) -> BCState:
+    """A fresh actor."""
+    actor = Actor.init(key, log.data.observation_shape, log.data.action_space, config.hidden)
+    return BCState(actor, optax.adam(config.actor_rate).init(eqx.filter(actor, eqx.is_array)))
+
+
+def update(state: BCState, log: Log, key: PRNGKeyArray, config: BCConfig) -> tuple[BCState, BCInfo]:
+    """One gradient step on mean |π(s) − a|², in units of half an action's range."""
+    _, batch = log.draw(key, config.batch)
+    loss, gradient = eqx.filter_value_and_grad(imitation)(state.actor, batch.observations, batch.actions)
+    changes, optimiser = optax.adam(config.actor_rate).update(gradient, state.actor_optimiser)
+    return BCState(eqx.apply_updates(state.actor, changes), optimiser), BCInfo(loss)
+
+
+def imitation(
+    actor: Actor, observations: Float[Array, "B *S"], actions: Float[Array, "B A"]
+) -> Float[Array, ""]:
+    """The mean square between the policy's actions and the logged ones."""
+    return jnp.mean(jnp.square(to_unit(actor.space, actor(observations)) - to_unit(actor.space, actions)))
+
+
+def act(state: BCState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+    """The policy's actions."""
+    return state.actor(observations)

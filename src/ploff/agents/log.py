@@ -1,0 +1,55 @@
+"""What an agent learns from: rows of a log on the device, and how far an action is from them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ploff.errors import PloffError
+from ploff.neighbors import DataDistance
+from ploff.transitions import UNKNOWN, Batch, Transitions
+
+
+class Evidence(eqx.Module):
+    """Distances to the data in units of the log's own spacing: 1 is what lies between neighbours in the log."""
+
+    logged: DataDistance
+    spacing: Float[Array, ""]
+
+    def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
+        """The distance of each action, taken in the state of that row, to the k pairs logged nearby."""
+        return self.logged.neighbour_distances(rows, actions) / self.spacing
+
+    def distance(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B"]:
+        """d_D(s, a) in states of the log, by row."""
+        return jnp.min(self.neighbour_distances(rows, actions), axis=-1)
+
+
+class Log(eqx.Module):
+    """Transitions to draw from, in training units, and the evidence where a method asks for it."""
+
+    data: Transitions  # on the device
+    rows: Int[Array, "K"]  # that have a temporal-difference target
+    evidence: Evidence | None = None
+
+    @classmethod
+    def of(cls, data: Transitions, evidence: Evidence | None = None) -> "Log":
+        """A log over all rows with a target; `data` is in the units to be trained in."""
+        if data.action_space.kind != "box":
+            raise PloffError(
+                f"{data.origin.name} has {data.action_space.n} discrete actions; policies are learned for boxes"
+            )
+        rows = data.rows_with_target()
+        if not len(rows):
+            raise PloffError(f"{data.origin.name} has no transition with a known successor to learn from")
+        return cls(data.to_device(), jnp.asarray(rows, jnp.int32), evidence)
+
+    def draw(self, key: PRNGKeyArray, count: int) -> tuple[Int[Array, "B"], Batch]:
+        """Rows drawn with repetition, and their transitions."""
+        rows = self.rows[jax.random.randint(key, (count,), 0, self.rows.shape[0])]
+        return rows, self.data.batch(rows)
+
+    def successors(self, rows: Int[Array, "B"]) -> Int[Array, "B"]:
+        """The rows of the states that followed; the state itself where none is known."""
+        followed = jnp.asarray(self.data.successors)[rows]
+        return jnp.where(followed == UNKNOWN, rows, followed)

@@ -1,0 +1,226 @@
+r"""TD3 (Fujimoto et al., 2018) as pure functions; other methods bend its target and its actor's loss.
+
+    critic:  L = mean_i Σ_j (Q_j(s,a) − y)²,   y = r + (1 − terminal) γ min_j Q̄_j(s', ã),   ã = clip(π̄(s') + ε)
+    actor:   max mean Q_1(s, π(s)), every `delay`-th step
+
+ε is Gaussian, clipped; bars are moving averages. A timeout bootstraps like any other step: the process went on.
+
+Shapes: B rows, A action.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ploff.actions import ActionSpace
+from ploff.agents.actor_critic import Actor, Twins, moved
+from ploff.agents.log import Log
+from ploff.errors import PloffError
+from ploff.transitions import Batch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TD3Config:
+    """TD3 as the paper runs it; it is also the ablation without any bonus, TD3-Off."""
+
+    discount: float = 0.99  # γ
+    batch: int = 256  # B
+    hidden: tuple[int, ...] = (256, 256)  # widths of the actor's and the critics' hidden layers
+    layer_norm: bool = False  # in the critics
+    actor_rate: float = 3e-4  # learning rates of Adam
+    critic_rate: float = 3e-4
+    target_rate: float = 0.005  # of the moving averages
+    noise: float = 0.2  # on the target's action, in units of half an action's range
+    noise_clip: float = 0.5
+    delay: int = 2  # the actor moves every so many steps
+
+    def __post_init__(self):
+        if not 0 <= self.discount < 1:
+            raise PloffError(f"discount must lie in [0, 1), got {self.discount}")
+        if self.batch < 1 or self.delay < 1 or not self.hidden or min(self.hidden) < 1:
+            raise PloffError("batch, delay and the hidden widths must be at least 1")
+        if not 0 < self.target_rate <= 1 or min(self.actor_rate, self.critic_rate) <= 0:
+            raise PloffError("target_rate must lie in (0, 1], learning rates must be positive")
+        if min(self.noise, self.noise_clip) < 0:
+            raise PloffError("noise and noise_clip must not be negative")
+
+
+class TD3State(eqx.Module):
+    """Everything that an update reads and writes."""
+
+    actor: Actor
+    critics: Twins
+    target_actor: Actor
+    target_critics: Twins
+    actor_optimiser: optax.OptState
+    critic_optimiser: optax.OptState
+    step: Int[Array, ""]
+
+
+class TD3Info(NamedTuple):
+    """What an update saw."""
+
+    critic_loss: Array
+    actor_loss: Array
+    mean_q: Array
+    largest_q: Array  # to be held against the bound 1/(1−γ)
+    distance: Array  # of the policy's actions to the data, in spacings; NaN-free: 0 where it is not measured
+
+
+Backup = Callable[[Float[Array, "B"], Int[Array, "B"], Float[Array, "B A"]], Float[Array, "B"]]
+Objective = Callable[
+    [Batch, Int[Array, "B"], Float[Array, "B A"], Float[Array, "B"]],
+    tuple[Float[Array, ""], Float[Array, ""]],
+]
+
+
+def init(key: PRNGKeyArray, log: Log, config: TD3Config) -> TD3State:
+    """Fresh networks; the targets equal them."""
+    return start(key, log.data.observation_shape, log.data.action_space, config)
+
+
+def start(key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, config: TD3Config) -> TD3State:
+    """As `init`, for observations and actions of the given kind."""
+    actor_key, critic_key = jax.random.split(key)
+    actor = Actor.init(actor_key, shape, space, config.hidden)
+    critics = Twins.init(critic_key, shape, space, config.hidden, config.layer_norm)
+    return TD3State(
+        actor=actor,
+        critics=critics,
+        target_actor=actor,
+        target_critics=critics,
+        actor_optimiser=optax.adam(config.actor_rate).init(eqx.filter(actor, eqx.is_array)),
+        critic_optimiser=optax.adam(config.critic_rate).init(eqx.filter(critics, eqx.is_array)),
+        step=jnp.zeros((), jnp.int32),
+    )
+
+
+def discounted(discount: float) -> Backup:
+    """γ min Q̄: what follows is worth its own value, discounted."""
+    return lambda value, rows, actions: discount * value
+
+
+def greedy(batch: Batch, rows: Array, actions: Array, value: Array) -> tuple[Array, Array]:
+    """−mean Q: the actor takes what the critic likes best."""
+    return -jnp.mean(value), jnp.zeros(())
+
+
+def update(state: TD3State, log: Log, key: PRNGKeyArray, config: TD3Config) -> tuple[TD3State, TD3Info]:
+    """One step of plain TD3 on rows of the log: TD3-Off."""
+    return step(state, log, key, config)
+
+
+def act(state: TD3State, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+    """The policy's actions."""
+    return state.actor(observations)
+
+
+def step(
+    state: TD3State,
+    log: Log,
+    key: PRNGKeyArray,
+    config: TD3Config,
+    backup: Backup | None = None,
+    objective: Objective = greedy,
+) -> tuple[TD3State, TD3Info]:
+    """One gradient step of the critics, and every `delay`-th time of the actor and the averages of both.
+
+    Args:
+      state, log, key, config: as for `update`.
+      backup: (min Q̄(s', ã), rows of s', π̄(s')) to what y adds to the reward; γ min Q̄ by default.
+      objective: (batch, rows of s, π(s), Q₁(s, π(s))) to the actor's loss, and its mean distance to the data.
+    """
+    draw_key, noise_key = jax.random.split(key)
+    rows, batch = log.draw(draw_key, config.batch)
+    wanted = target(
+        state, batch, log.successors(rows), noise_key, config, backup or discounted(config.discount)
+    )
+    critics, critic_optimiser, (critic_loss, values) = _critic_step(state, batch, wanted, config)
+    state = dataclasses.replace(
+        state, critics=critics, critic_optimiser=critic_optimiser, step=state.step + 1
+    )
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def moving(arrays):
+        moved_state, seen = _actor_step(eqx.combine(arrays, static), batch, rows, config, objective)
+        return eqx.filter(moved_state, eqx.is_array), seen
+
+    def resting(arrays):
+        return arrays, (jnp.zeros(()), jnp.zeros(()))
+
+    arrays, (loss, distance) = jax.lax.cond(state.step % config.delay == 0, moving, resting, arrays)
+    info = TD3Info(
+        critic_loss=critic_loss,
+        actor_loss=loss * config.delay,  # a mean over steps is then a mean over the actor's own
+        mean_q=jnp.mean(values),
+        largest_q=jnp.max(values),
+        distance=distance * config.delay,
+    )
+    return eqx.combine(arrays, static), info
+
+
+def target(
+    state: TD3State,
+    batch: Batch,
+    successors: Int[Array, "B"],
+    key: PRNGKeyArray,
+    config: TD3Config,
+    backup: Backup,
+) -> Float[Array, "B"]:
+    """y: the reward, and what is backed up from the next state unless the process ended there."""
+    clean = state.target_actor(batch.next_observations)
+    noisy = smoothed(clean, key, config, state.actor.space)
+    value = state.target_critics.least(batch.next_observations, noisy)
+    return batch.rewards + jnp.where(batch.terminals, 0.0, backup(value, successors, clean))
+
+
+def smoothed(
+    actions: Float[Array, "B A"], key: PRNGKeyArray, config: TD3Config, space: ActionSpace
+) -> Float[Array, "B A"]:
+    """Actions with clipped noise of their own a row, inside the box."""
+    noise = jnp.clip(
+        config.noise * jax.random.normal(key, actions.shape), -config.noise_clip, config.noise_clip
+    )
+    low, high = jnp.asarray(space.low), jnp.asarray(space.high)
+    return jnp.clip(actions + noise * jnp.asarray(space.half_range, jnp.float32), low, high)
+
+
+def critic_loss(critics: Twins, batch: Batch, wanted: Float[Array, "B"]) -> tuple[Array, Array]:
+    """Σ_j mean (Q_j − y)², and both critics' values."""
+    first, second = critics(batch.observations, batch.actions)
+    loss = jnp.mean(jnp.square(first - wanted)) + jnp.mean(jnp.square(second - wanted))
+    return loss, jnp.maximum(first, second)
+
+
+def _critic_step(state: TD3State, batch: Batch, wanted: Array, config: TD3Config):
+    (loss, values), gradient = eqx.filter_value_and_grad(critic_loss, has_aux=True)(
+        state.critics, batch, jax.lax.stop_gradient(wanted)
+    )
+    changes, optimiser = optax.adam(config.critic_rate).update(gradient, state.critic_optimiser)
+    return eqx.apply_updates(state.critics, changes), optimiser, (loss, values)
+
+
+def _actor_step(
+    state: TD3State, batch: Batch, rows: Array, config: TD3Config, objective: Objective
+) -> tuple[TD3State, tuple[Array, Array]]:
+    def loss(actor: Actor) -> tuple[Array, Array]:
+        actions = actor(batch.observations)
+        return objective(batch, rows, actions, state.critics.first(batch.observations, actions))
+
+    (value, distance), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(state.actor)
+    changes, optimiser = optax.adam(config.actor_rate).update(gradient, state.actor_optimiser)
+    actor = eqx.apply_updates(state.actor, changes)
+    following = dataclasses.replace(
+        state,
+        actor=actor,
+        actor_optimiser=optimiser,
+        target_actor=moved(state.target_actor, actor, config.target_rate),
+        target_critics=moved(state.target_critics, state.critics, config.target_rate),
+    )
+    return following, (value, distance)

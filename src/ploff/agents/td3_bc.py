@@ -1,0 +1,35 @@
+"""TD3+BC (Fujimoto and Gu, 2021): TD3 whose actor also imitates the logged action."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from ploff.agents import td3
+from ploff.agents.actor_critic import to_unit
+from ploff.agents.log import Log
+from ploff.agents.td3 import TD3Config, TD3Info, TD3State
+from ploff.transitions import Batch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TD3BCConfig(TD3Config):
+    """As published: α = 2.5 on standardised observations."""
+
+    value_weight: float = 2.5  # α: of the normalised value against imitation
+
+
+init, act = td3.init, td3.act
+
+
+def update(state: TD3State, log: Log, key: PRNGKeyArray, config: TD3BCConfig) -> tuple[TD3State, TD3Info]:
+    """One step of TD3 with the actor's loss −λ Q + |π(s) − a|², λ = α / mean|Q|."""
+    space = log.data.action_space
+
+    def objective(batch: Batch, rows: Array, actions: Array, value: Array) -> tuple[Array, Array]:
+        apart = jnp.mean(jnp.square(to_unit(space, actions) - to_unit(space, batch.actions)))
+        weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
+        return apart - weight * jnp.mean(value), jnp.zeros(())
+
+    return td3.step(state, log, key, config, objective=objective)

@@ -3,16 +3,17 @@ r"""What closeness to the data is worth: the paper's three bonuses and a density
     value:    b = Q̄ e^{−βd}       exp:  b = e^{−βd}       penalty:  b = 1 − e^{βd}       d = min_i d_i
     density:  b = log (1/k) Σ_i e^{−β d_i² / 2}
 
-d_i are the distances to the k pairs logged nearby. The first three look at the nearest alone: any logged action is as good
-as another. The density also asks how many there are, and unlike e^{−βd} keeps its pull far from the data.
+d_i are the distances to the k pairs logged nearby. The first three look at the nearest alone: any logged action is as
+good as another. The density also asks how many there are, and unlike e^{−βd} keeps its pull far from the data.
 
 What the critic's target adds to the reward, `backed_up`:
 
     contractive:  value:  γ Q̄ (1 + α e^{−βd}) / (1 + α)        others:  γ (Q̄ + α b)
     paper:        γ Q̄ + α b
 
-With the bonus `value`, the printed sum has the gain γ + α e^{−βd} on Q̄: above 1 near the data, so Q grows without end. Divided
-by its own weights it is a contraction for every α and β. The others do not multiply Q̄, and contract as they stand.
+With the bonus `value`, the printed sum has the gain γ + α e^{−βd} on Q̄: above 1 near the data, so Q grows without end.
+Divided by its own weights it is a contraction for every α and β. The others do not multiply Q̄, and contract as they
+stand.
 
 Shapes: B rows, k neighbours.
 """

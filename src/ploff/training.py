@@ -10,7 +10,7 @@ import io
 import math
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -76,10 +76,26 @@ class Loop(Generic[State]):
         checkpoint: pathlib.Path | None = None,
         header: Mapping[str, Any] | None = None,
         memory: Any = None,
+        checks_name: str = "checks",
+        watch: Sequence[str] | None = None,
     ):
+        """A run that begins here, or goes on from the checkpoint.
+
+        Args:
+          label: what is being trained, for people.
+          update, state, operands: the learner; see the module's text.
+          seed: of all that is random in it.
+          chunk: steps in one compiled call.
+          checkpoint: the file to go on from and to write to.
+          header: what is kept beside the state.
+          memory: see the class.
+          checks_name: of the checks' CSV file.
+          watch: the values shown while it runs; all of them by default.
+        """
         self.label, self.update, self.state, self.operands = label, update, state, operands
         self.seed, self.chunk, self.checkpoint, self.header = seed, chunk, checkpoint, dict(header or {})
         self.step, self.history, self.checks, self.memory = 0, list[Row](), list[Row](), memory
+        self.checks_name, self.watch = checks_name, watch
         if checkpoint is not None and checkpoint.exists():
             self._resume(checkpoint)
 
@@ -89,8 +105,10 @@ class Loop(Generic[State]):
         *,
         check: Callable[["Loop[State]"], Row] | None = None,
         check_every: int = 0,
+        check_end: bool = False,
         settled: Callable[[list[Row]], bool] = lambda checks: False,
         healthy: Callable[[Row], str | None] = lambda row: None,
+        complete: Callable[[Row], Row] = lambda row: row,
         quiet: bool = False,
     ) -> State:
         """Trains up to step `steps`, or until the checks have settled.
@@ -99,16 +117,25 @@ class Loop(Generic[State]):
           steps: the step to stop at.
           check: measures the state; called every `check_every` steps.
           check_every: a multiple of the chunk.
+          check_end: whether it is also called at the last step.
           settled: whether the checks so far say that training is over.
           healthy: what is wrong with a row of the history, None if nothing is.
+          complete: sees each row of the history as it is made, and may add to it.
           quiet: show no progress.
         """
+
+        def check_if_due() -> None:
+            due = bool(check_every) and self.step % check_every == 0 or check_end and self.step == steps
+            done = not self.step or bool(self.checks) and self.checks[-1]["step"] == self.step
+            if check is not None and due and not done:
+                self.checks.append({"step": self.step, **check(self)})
+
         try:
             with track(self.label, steps, done=self.step, quiet=quiet) as tracker:
+                check_if_due()  # the run may have been cut off between a step and its check
                 while self.step < steps and not settled(self.checks):
-                    self._advance(min(self.chunk, steps - self.step), healthy)
-                    if check is not None and check_every and self.step % check_every == 0:
-                        self.checks.append({"step": self.step, **check(self)})
+                    self._advance(min(self.chunk, steps - self.step), healthy, complete)
+                    check_if_due()
                     self._show(tracker)
                     self._save_now_and_then()
         except KeyboardInterrupt:
@@ -117,16 +144,17 @@ class Loop(Generic[State]):
                 f"; run the same command again to go on from step {self.step:,}" if self.checkpoint else ""
             )
             raise KeyboardInterrupt(f"{self.label}: interrupted at step {self.step:,}{where}") from None
-        self.save()
+        self.save(finished=True)
         return self.state
 
-    def save(self) -> None:
+    def save(self, *, finished: bool = False) -> None:
         """Writes the checkpoint, whole or not at all, and the history as CSV beside it."""
         if self.checkpoint is None:
             return
-        header = {**self.header, "step": self.step, "history": self.history, "checks": self.checks}
+        progress = {"step": self.step, "finished": finished, "history": self.history, "checks": self.checks}
+        header = {**self.header, **progress}
         storage.save_tree(self.checkpoint, (self.state, self.memory), header)
-        for name, rows in (("history", self.history), ("checks", self.checks)):
+        for name, rows in (("history", self.history), (self.checks_name, self.checks)):
             if rows:
                 write_csv(self.checkpoint.with_name(f"{name}.csv"), rows)
         self._saved = time.monotonic()
@@ -136,7 +164,9 @@ class Loop(Generic[State]):
         self.state, self.memory = storage.load_tree(checkpoint, (self.state, self.memory))
         self.step, self.history, self.checks = header["step"], header["history"], header["checks"]
 
-    def _advance(self, count: int, healthy: Callable[[Row], str | None]) -> None:
+    def _advance(
+        self, count: int, healthy: Callable[[Row], str | None], complete: Callable[[Row], Row]
+    ) -> None:
         key = jax.random.key(self.seed)
         state, infos = scan_updates(
             self.update, self.state, self.operands, key, jnp.asarray(self.step), count
@@ -144,10 +174,11 @@ class Loop(Generic[State]):
         row = {"step": self.step + count, **summarise(infos)}
         problem = healthy(row) or not_finite(row)
         if problem:
+            self.save()
             kept = f"; the checkpoint of step {self.history[-1]['step']:,} stays" if self.history else ""
             raise DivergenceError(f"{self.label} diverged before step {row['step']:,}: {problem}{kept}")
         self.state, self.step = state, self.step + count
-        self.history.append(row)
+        self.history.append(complete(row))
 
     def _show(self, tracker: Tracker) -> None:
         shown = {
@@ -156,8 +187,8 @@ class Loop(Generic[State]):
             for r in row
             for name, value in r.items()
         }
-        shown.pop("step", None)
-        tracker.update(self.step, shown)
+        watched = [name for name in shown if name != "step"] if self.watch is None else self.watch
+        tracker.update(self.step, {name: shown[name] for name in watched if name in shown})
 
     def _save_now_and_then(self) -> None:
         if not hasattr(self, "_saved"):

@@ -25,7 +25,7 @@ from ploff.transitions import Transitions
 Policy = Callable[
     [np.ndarray], np.ndarray
 ]  # observations [B, ...] in the log's units → actions, as they are logged
-TABLE = "metric/neighbours.table"
+TABLE = "neighbours.table"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,95 @@
+"""Jobs in the order of their needs, on a pool, into the store."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ploff.benchmark.jobs import Job, Outcome
+from ploff.benchmark.pool import Pool
+from ploff.benchmark.store import Record, Store
+from ploff.progress import Tracker, console, track
+
+ATTEMPTS = 3  # of a job whose worker goes away under it
+
+
+def run_jobs(jobs: Sequence[Job], pool: Pool, store: Store, *, quiet: bool = False) -> list[Record]:
+    """Runs what is not done yet; returns the records of the jobs that failed.
+
+    Args:
+      jobs: in the order in which they are to be started, needs before what needs them.
+      pool: where they run.
+      store: what is done already, and where the rest goes; the caller holds `store.writing()`.
+      quiet: show no progress.
+    """
+    schedule = _Schedule(jobs, pool, store)
+    with track("jobs", len(jobs), done=len(jobs) - len(schedule.waiting), quiet=quiet) as tracker:
+        while schedule.start_what_can_start():
+            for job, outcome in pool.wait():
+                schedule.note(job, outcome)
+                _show(job, outcome, tracker, len(jobs) - len(schedule.waiting) - len(schedule.running), quiet)
+    if schedule.waiting:
+        raise ValueError(f"nothing among these jobs does what {schedule.waiting[0].label!r} needs")
+    keys = {job.key for job in jobs}
+    return [record for record in store.failures() if record["key"] in keys]
+
+
+class _Schedule:
+    """What waits, what runs, and since when."""
+
+    def __init__(self, jobs: Sequence[Job], pool: Pool, store: Store):
+        self.pool, self.store = pool, store
+        self.waiting = [job for job in {job.key: job for job in jobs}.values() if not store.is_done(job.key)]
+        self.running: dict[str, float] = {}  # key: when it was started
+        self.attempts: dict[str, int] = {}
+        self.failed: dict[str, str] = {}  # key: why, in this session
+
+    def start_what_can_start(self) -> bool:
+        """Fills the pool's free slots; returns whether anything is running."""
+        self._give_up_what_needs_a_failure()
+        ready = [job for job in self.waiting if all(map(self.store.is_done, job.needs))]
+        for job in ready[: self.pool.slots - len(self.running)]:
+            self.waiting.remove(job)
+            self.running[job.key] = time.monotonic()
+            self.attempts[job.key] = self.attempts.get(job.key, 0) + 1
+            self.pool.submit(job)
+        return bool(self.running)
+
+    def note(self, job: Job, outcome: Outcome) -> None:
+        """Takes in what became of a job: into the store, or back among those that wait."""
+        seconds = time.monotonic() - self.running.pop(job.key)
+        if outcome.status == "lost" and self.attempts[job.key] < ATTEMPTS:
+            self.waiting.insert(0, job)
+            return
+        reason = outcome.reason
+        if outcome.status == "lost":
+            reason = f"{reason}, {ATTEMPTS} times"
+        self._record(job, reason, seconds, outcome.result)
+
+    def _record(self, job: Job, reason: str, seconds: float, result: dict[str, Any]) -> None:
+        if reason:
+            self.failed[job.key] = reason
+        self.store.append(
+            {
+                "key": job.key,
+                "kind": job.kind,
+                "label": job.label,
+                "arguments": job.arguments,
+                "status": "failed" if reason else "done",
+                "reason": reason,
+                "seconds": round(seconds, 3),
+                "result": result,
+            }
+        )
+
+    def _give_up_what_needs_a_failure(self) -> None:
+        while blocked := [job for job in self.waiting if any(need in self.failed for need in job.needs)]:
+            for job in blocked:
+                self.waiting.remove(job)
+                need = next(need for need in job.needs if need in self.failed)
+                self._record(job, f"what it builds on failed: {self.failed[need]}", 0.0, {})
+
+
+def _show(job: Job, outcome: Outcome, tracker: Tracker, ended: int, quiet: bool) -> None:
+    tracker.update(ended)
+    if outcome.status != "done" and not quiet:
+        console.print(f"{outcome.status}: {job.label}: {outcome.reason}", highlight=False, markup=False)

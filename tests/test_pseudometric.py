@@ -299,6 +299,18 @@ def test_the_action_weight_is_in_units_of_the_log(trained):
     assert own_part.mean() == pytest.approx(float(learned_part.mean()), rel=0.25)
 
 
+def test_the_papers_preset_has_its_losses_and_draws_as_printed_if_asked():
+    preset, literal = MetricConfig.paper(), MetricConfig.paper(estimator="literal")
+    for config in (preset, literal):
+        assert (config.next_actions, config.action_weight, config.state_weight) == ("uniform", 0.0, 0.0)
+        assert not config.bounded
+        assert not config.standardise
+        assert config.rows == 256
+    assert (preset.estimator, preset.actions) == ("shared", MetricConfig.actions)
+    assert (literal.estimator, literal.actions) == ("literal", 256)
+    assert MetricConfig.paper(estimator="literal", actions=8).actions == 8
+
+
 # Every setting matters.
 
 

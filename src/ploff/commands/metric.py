@@ -13,7 +13,7 @@ class Metric:
 
     dataset: Annotated[str, tyro.conf.Positional]  # a name that `ploff data list` shows, or a file
     out: pathlib.Path  # run folder: checkpoint, history.csv, checks.csv, pictures
-    preset: Literal["default", "paper"] = "default"  # paper: the losses as printed, 2,000,000 steps of them
+    preset: Literal["default", "paper"] = "default"  # paper: the printed losses, 2,000,000 steps
     steps: int | None = None  # stop there at the latest
     settle: bool | None = None  # stop once neighbours and support hardly change
     seed: int = 0

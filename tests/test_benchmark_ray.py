@@ -1,0 +1,74 @@
+"""Ray takes its time to start: one cluster of three nodes for all of these."""
+
+import os
+import pathlib
+from collections import Counter
+
+import pytest
+
+ray = pytest.importorskip("ray")
+from benchmark_cases import TARGET, drive, executed, job  # noqa: E402
+from ploff.benchmark.ray_pool import RayPool  # noqa: E402
+from ploff.benchmark.schedule import run_jobs  # noqa: E402
+from ploff.benchmark.store import Store  # noqa: E402
+from ploff.errors import PloffError  # noqa: E402
+
+HERE = str(pathlib.Path(__file__).parent)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = HERE if before is None else f"{HERE}{os.pathsep}{before}"
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    small = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+    cluster = Cluster(
+        initialize_head=True, head_node_args={**small, "include_dashboard": False}, shutdown_at_exit=False
+    )
+    for _ in range(2):
+        cluster.add_node(**small)
+    yield cluster
+    cluster.shutdown()
+    os.environ.pop("PYTHONPATH")
+    if before is not None:
+        os.environ["PYTHONPATH"] = before
+
+
+def on_ray(cluster, folder, jobs):
+    store = Store(folder)
+    pool = RayPool(folder, cluster.address, target=TARGET)
+    try:
+        with store.writing():
+            failed = run_jobs(jobs, pool, store, quiet=True)
+        return store, failed, pool.slots
+    finally:
+        pool.close()
+
+
+def test_a_cluster_of_three_nodes_gives_what_local_workers_give(cluster, tmp_path):
+    first = job("first")
+    jobs = [first, *(job(f"number {n}", needs=[first.key]) for n in range(3)), job("bad", "fail")]
+    there, failed_there, slots = on_ray(cluster, tmp_path / "ray", jobs)
+    here, failed_here = drive(tmp_path / "local", jobs)
+    assert slots == 3
+    for each in jobs[:-1]:
+        assert there.result(each.key)["score"] == here.result(each.key)["score"]
+        assert there.result(each.key)["cores"] == here.result(each.key)["cores"] == 1
+    assert (
+        [r["reason"] for r in failed_there] == [r["reason"] for r in failed_here] == ["this cannot be done"]
+    )
+
+
+def test_a_killed_worker_of_the_cluster_loses_only_its_job_which_is_run_again(cluster, tmp_path):
+    jobs = [job("victim", "die once"), job("other")]
+    store, failed, _ = on_ray(cluster, tmp_path, jobs)
+    assert failed == []
+    assert all(store.is_done(each.key) for each in jobs)
+    assert Counter(executed(tmp_path)) == {"victim": 2, "other": 1}
+
+
+def test_an_address_where_nothing_answers_is_said_in_one_line(tmp_path):
+    with pytest.raises(PloffError, match="no Ray cluster answers at 'nonsense"):
+        RayPool(tmp_path, "nonsense")

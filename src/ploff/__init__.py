@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ploff.evaluation import Evaluation, evaluate
     from ploff.metric_training import LearnedMetric, MetricTraining, learn_metric, load_metric
     from ploff.neighbors import DataDistance, Euclidean, find_neighbours
+    from ploff.pipeline import Policy, Run, compare, load_policy, load_run, train
     from ploff.pseudometric import MetricConfig, Pseudometric
     from ploff.transitions import Origin, Transitions
 
@@ -27,6 +28,7 @@ _PLACES = {
     "evaluation": ("Evaluation", "evaluate"),
     "metric_training": ("LearnedMetric", "MetricTraining", "learn_metric", "load_metric"),
     "neighbors": ("DataDistance", "Euclidean", "find_neighbours"),
+    "pipeline": ("Policy", "Run", "compare", "load_policy", "load_run", "train"),
     "pseudometric": ("MetricConfig", "Pseudometric"),
     "transitions": ("Origin", "Transitions"),
 }
@@ -45,17 +47,23 @@ __all__ = [
     "MissingExtraError",
     "Origin",
     "PloffError",
+    "Policy",
     "Pseudometric",
+    "Run",
     "Transitions",
     "UnknownNameError",
     "collect",
+    "compare",
     "evaluate",
     "find_neighbours",
     "learn_metric",
     "load",
     "load_metric",
+    "load_policy",
+    "load_run",
     "make_environment",
     "save",
+    "train",
 ]
 
 

@@ -15,6 +15,7 @@ from ploff.commands.data import Data
 from ploff.commands.explain import Explain
 from ploff.commands.gridworld import Gridworld
 from ploff.commands.metric import Metric
+from ploff.commands.train import Train
 from ploff.errors import PloffError, PloffWarning
 
 Command = (
@@ -22,6 +23,7 @@ Command = (
     | Annotated[Explain, tyro.conf.subcommand("explain", prefix_name=False)]
     | Annotated[Gridworld, tyro.conf.subcommand("gridworld", prefix_name=False)]
     | Annotated[Metric, tyro.conf.subcommand("metric", prefix_name=False)]
+    | Annotated[Train, tyro.conf.subcommand("train", prefix_name=False)]
 )
 
 

@@ -40,6 +40,7 @@ class Tracker:
             console.print(
                 f"{self.label}: {done:,}/{self.total:,}  {self._rate()}  {self._left()}  {shown}".rstrip(),
                 highlight=False,
+                soft_wrap=True,
             )
 
     def _speed(self) -> float:

@@ -1,0 +1,218 @@
+"""One seed of one method: from a log to an evaluated policy, resumable at any moment.
+
+The seed's folder holds checkpoint.eqx, history.csv, evaluations.csv, evaluation.json (the last one) and policy.eqx.
+Every random draw is a function of the seed and the step, and so is every evaluation's choice of episodes: a run that
+was cut off ends with the same parameters and the same evaluations as one that was not.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from ploff import agents, environments, storage
+from ploff.agents.log import Log
+from ploff.errors import PloffError, PloffWarning
+from ploff.evaluation import evaluate
+from ploff.pipeline import stages
+from ploff.pipeline.policy import FILE, policy_of, save_policy
+from ploff.pipeline.settings import AgentTraining
+from ploff.pipeline.sinks import Sink, open_sink
+from ploff.training import Loop, Row
+from ploff.transitions import Transitions
+
+CHECKPOINT = "checkpoint.eqx"
+WATCHED = ("mean_q", "largest_q", "q_bound", "distance", "actor_loss", "score", "mean_return")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arena:
+    """Where a policy is tried."""
+
+    environment: str
+    physics: environments.Physics = "d4rl"
+    references: environments.References | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Job:
+    """One seed of one method, with all that it needs; it can be sent to another process."""
+
+    folder: pathlib.Path  # the seed's own
+    method: str
+    config: Any
+    training: AgentTraining
+    seed: int
+    data: Transitions  # as it was loaded
+    dataset: str  # its fingerprint
+    evidence_folder: pathlib.Path  # where metric and neighbours are
+    arena: Arena | None = None  # None: the policy is not tried
+    sink: str | None = None  # "tensorboard" or "wandb", beside the CSV files
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return f"{self.method} seed {self.seed}"
+
+    def identity(self) -> dict[str, Any]:
+        """What must not change between a run's beginning and its end."""
+        return {
+            "dataset": self.dataset,
+            "method": self.method,
+            "settings": dataclasses.asdict(self.config),
+            "seed": self.seed,
+            "evaluate_every": self.training.evaluate_every,
+            "episodes": self.training.episodes,
+            "arena": None if self.arena is None else dataclasses.asdict(self.arena),
+        }
+
+
+def train_seed(
+    job: Job, *, quiet: bool = False, report: Callable[[int, Row], None] = lambda step, row: None
+) -> None:
+    """Trains one seed to its end, from its checkpoint if there is one.
+
+    Args:
+      job: what to train.
+      quiet: show no progress.
+      report: is told each row of the history and each evaluation.
+    """
+    with stages.exclusive(job.folder / ".lock", wait=False), contextlib.ExitStack() as stack:
+        method = agents.method(job.method)
+        log, metric = stages.build_log(method.evidence, job.evidence_folder, job.data)
+        check_same(job, metric)
+        init_key = jax.random.fold_in(jax.random.key(job.seed), 2**31 - 1)  # no step has this number
+        loop = Loop(
+            job.label,
+            method.update(job.config),
+            method.init(init_key, log, job.config),
+            (log,),
+            seed=job.seed,
+            chunk=job.training.chunk,
+            checkpoint=job.folder / CHECKPOINT,
+            header={"identity": job.identity(), "metric": metric},
+            checks_name="evaluations",
+            watch=WATCHED,
+        )
+        sink = stack.enter_context(open_sink(job.sink, job.folder, job.label, job.identity()))
+        watcher = _Watcher(job, log, loop, sink, report)
+        final = loop.run(
+            job.training.steps,
+            check=watcher.evaluate if job.arena else None,
+            check_every=job.training.evaluate_every,
+            check_end=True,
+            complete=watcher.complete,
+            quiet=quiet,
+        )
+        watcher.save_policy(final, loop.step)
+
+
+def check_same(job: Job, metric: str | None = None) -> None:
+    """Refuses a checkpoint of other data, other settings or another metric, naming the first difference."""
+    checkpoint = job.folder / CHECKPOINT
+    if not checkpoint.exists():
+        return
+    header = storage.load_header(checkpoint)
+    if "identity" not in header:
+        raise PloffError(f"{checkpoint} is not a checkpoint of a policy; choose another --out, or delete it")
+    refuse_difference(job.folder, header["identity"], job.identity())
+    if metric is not None and header["metric"] != metric:
+        raise PloffError(f"{job.folder} was trained with another metric; choose another --out, or delete it")
+    if header["step"] > job.training.steps:
+        raise PloffError(
+            f"{job.folder} has been trained for {header['step']:,} steps, more than {job.training.steps:,}"
+        )
+
+
+def refuse_difference(folder: pathlib.Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raises an error that names the first setting that is not as it was."""
+    old, new = _flat(found), _flat(wanted)
+    for name in new:
+        if old.get(name) == new[name]:
+            continue
+        if name == "dataset":
+            raise PloffError(f"{folder} was trained on another dataset; choose another --out, or delete it")
+        raise PloffError(
+            f"{folder} was trained with {name}={old.get(name)}, not {new[name]}; choose another --out, or delete it"
+        )
+
+
+def evaluation_seed(seed: int, step: int) -> int:
+    """The seed of the evaluation at a step: other episodes each time, the same ones whenever it is run again."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1)[0])
+
+
+class _Watcher:
+    """Sees a run's rows: adds the bound, warns once, evaluates, passes them on."""
+
+    def __init__(self, job: Job, log: Log, loop: Loop, sink: Sink, report: Callable[[int, Row], None]):
+        self.job, self.log, self.sink, self.report = job, log, sink, report
+        discount = getattr(job.config, "discount", None)
+        self.bound = None if discount is None else 1.0 / (1.0 - discount)  # rewards lie in [0, 1]
+        self.said = any(self._above(row) for row in loop.history)
+
+    def complete(self, row: Row) -> Row:
+        """A row of the history with the bound of Q, and without a distance that nobody measured."""
+        row = {name: value for name, value in row.items() if name != "distance" or self.log.evidence}
+        if self.bound is not None and "largest_q" in row:
+            row["q_bound"] = self.bound
+        if self._above(row) and not self.said:
+            self.said = True
+            warnings.warn(
+                f"{self.job.label}: a value of {row['largest_q']:.4g} before step {row['step']:,}, where "
+                f"{self.bound:.4g} is the most there can be: the critic overrates actions that the log lacks; "
+                "a stronger pull to the data or layer_norm=true helps; training goes on",
+                PloffWarning,
+                stacklevel=2,
+            )
+        self._pass_on(row)
+        return row
+
+    def evaluate(self, loop: Loop) -> Row:
+        """Tries the policy; the row has its mean return, its score where there is one, and every episode's return."""
+        arena, step = self.job.arena, loop.step
+        assert arena is not None
+        policy = self.save_policy(loop.state, step)
+        outcome = evaluate(
+            policy,
+            arena.environment,
+            episodes=self.job.training.episodes,
+            seed=evaluation_seed(self.job.seed, step),
+            physics=arena.physics,
+            references=arena.references,
+        )
+        storage.write_json(self.job.folder / "evaluation.json", {"step": step, **outcome.to_json()})
+        row = {"mean_return": outcome.mean_return}
+        if outcome.mean_score is not None:
+            row["score"] = outcome.mean_score
+        self._pass_on({"step": step, **row})
+        return row | {f"return_{number}": float(value) for number, value in enumerate(outcome.returns)}
+
+    def save_policy(self, state: Any, step: int) -> Any:
+        """Writes the policy, and returns it."""
+        job, act = self.job, agents.method(self.job.method).act
+        policy = policy_of(act, state, self.log.data)
+        arena = None if job.arena is None else dataclasses.asdict(job.arena)
+        about = {"step": step, "seed": job.seed, "dataset": job.dataset, "arena": arena}
+        save_policy(job.folder / FILE, policy, self.log.data, job.method, job.config, **about)
+        return policy
+
+    def _above(self, row: Row) -> bool:
+        return self.bound is not None and row.get("largest_q", 0.0) > self.bound
+
+    def _pass_on(self, row: Row) -> None:
+        step, values = int(row["step"]), {name: value for name, value in row.items() if name != "step"}
+        self.sink.write(step, values)
+        self.report(step, values)
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested settings under one name each, with lists as tuples, as JSON gives them back."""
+    if not isinstance(tree, dict):
+        return {prefix: tuple(tree) if isinstance(tree, list) else tree}
+    return {name: value for key, inner in tree.items() for name, value in _flat(inner, key).items()}

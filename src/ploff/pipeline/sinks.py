@@ -1,0 +1,71 @@
+"""Where the numbers of a run also go, beside its CSV files: TensorBoard or Weights & Biases, if asked for."""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from ploff.errors import UnknownNameError, require
+
+SINKS = ("tensorboard", "wandb")
+
+
+class Sink(Protocol):
+    """Takes numbers."""
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Takes the values of a step."""
+        ...
+
+
+class _Nowhere:
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Drops them."""
+
+
+class _TensorBoard:
+    def __init__(self, writer: Any):
+        self.writer = writer
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+
+
+class _WeightsAndBiases:
+    def __init__(self, run: Any):
+        self.run = run
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        self.run.log(dict(values), step=step)
+
+
+def check_sink(name: str | None) -> None:
+    """Refuses a sink that is not known or not installed."""
+    if name is None:
+        return
+    if name not in SINKS:
+        raise UnknownNameError("log", name, SINKS)
+    require("tensorboardX" if name == "tensorboard" else "wandb", extra=name)
+
+
+@contextlib.contextmanager
+def open_sink(
+    name: str | None, folder: pathlib.Path, label: str, settings: Mapping[str, Any]
+) -> Iterator[Sink]:
+    """The sink of that name for one seed's folder, closed at the end of the block; None takes nothing."""
+    check_sink(name)
+    if name is None:
+        yield _Nowhere()
+    elif name == "tensorboard":
+        writer = require("tensorboardX", extra=name).SummaryWriter(str(folder / "tensorboard"))
+        with contextlib.closing(writer):
+            yield _TensorBoard(writer)
+    else:
+        run = require("wandb", extra=name).init(
+            project="ploff", name=label, dir=str(folder), config=dict(settings), resume="allow"
+        )
+        try:
+            yield _WeightsAndBiases(run)
+        finally:
+            run.finish()

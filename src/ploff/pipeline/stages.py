@@ -1,0 +1,136 @@
+"""What comes before the agent: the metric, the neighbours, and the log that an agent learns from.
+
+Each is made once and found again: the metric by its dataset, the table of neighbours by dataset and metric. Where
+several processes share a folder, the first makes what is missing and the others wait for it.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import jax.numpy as jnp
+import numpy as np
+
+from ploff import neighbors, storage
+from ploff.agents import EvidenceKind
+from ploff.agents.log import Evidence, Log
+from ploff.errors import PloffError
+from ploff.metric_training import CHECKPOINT, LearnedMetric, config_from_json, learn_metric, load_metric
+from ploff.neighbors import DataDistance, Euclidean, Source
+from ploff.neighbors.explain import TABLE
+from ploff.pipeline.settings import MetricPlan
+from ploff.progress import console
+from ploff.quality import Embedding
+from ploff.transitions import Transitions
+
+L2_TABLE = "neighbours-l2.table"
+
+
+def prepare(
+    kind: EvidenceKind, folder: pathlib.Path, data: Transitions, plan: MetricPlan, *, quiet: bool
+) -> None:
+    """Makes what is missing of the metric and the neighbours in `folder`, for methods that need them.
+
+    Args:
+      kind: what the method measures distances by.
+      folder: where they are, or will be.
+      data: the log, as it was loaded.
+      plan: the metric to learn if there is none.
+      quiet: show no progress.
+    """
+    if kind == "none":
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with exclusive(folder / ".stages.lock", wait=True):
+        if kind == "learned":
+            _metric(folder, data, plan, quiet)
+        metric, seen, source, path = _parts(kind, folder, data)
+        if path.exists() and not _made_from(path, source):
+            path.unlink()  # its own metric or dataset has changed: nothing else can need it
+        neighbors.find_neighbours(path, metric, seen, source, quiet=quiet)
+
+
+def build_log(kind: EvidenceKind, folder: pathlib.Path, data: Transitions) -> tuple[Log, str]:
+    """The log that an agent learns from, and the fingerprint of the metric behind it, from what `prepare` made."""
+    device = data.with_unit_rewards().with_standard_observations().to_device()
+    if kind == "none":
+        return Log.of(device), "none"
+    metric, seen, source, path = _parts(kind, folder, data)
+    table = neighbors.load_table(path, source)
+    shared = dataclasses.replace(device, observation_units=seen.to_device().observation_units)
+    logged = DataDistance.init(metric, shared, np.asarray(table.rows))
+    spacing = jnp.asarray(neighbors.spacing(logged), jnp.float32)
+    return Log.of(device, Evidence(logged, spacing)), source.metric
+
+
+def data_distance(
+    kind: EvidenceKind, folder: pathlib.Path, data: Transitions
+) -> tuple[Transitions, DataDistance]:
+    """Distances to the data as an agent saw them, with the log in the metric's units."""
+    metric, seen, source, path = _parts(kind, folder, data)
+    table = neighbors.find_neighbours(path, metric, seen, source)
+    return seen, DataDistance.init(metric, seen, np.asarray(table.rows))
+
+
+def _metric(folder: pathlib.Path, data: Transitions, plan: MetricPlan, quiet: bool) -> None:
+    """Reuses a finished metric, goes on with one that was cut off, or learns one."""
+    checkpoint = folder / CHECKPOINT
+    config, training = plan.config, plan.training
+    if checkpoint.exists():
+        header = storage.load_header(checkpoint)
+        if header["dataset"] != storage.fingerprint(data.in_original_units()):
+            raise PloffError(
+                f"the metric in {folder} was learned from another dataset than {data.origin.name}"
+            )
+        found = config_from_json(header["config"])
+        for name in plan.asked:
+            if getattr(found, name) != getattr(config, name):
+                was, wanted = getattr(found, name), getattr(config, name)
+                raise PloffError(
+                    f"the metric in {folder} was learned with {name}={was}, not {wanted}; choose another --out"
+                )
+        if header.get("finished", True):
+            if not quiet:
+                console.print(f"metric: that of {folder}, {header['step']:,} steps", highlight=False)
+            return
+        config = found
+        training = dataclasses.replace(training, seed=header["seed"], held_out=header["held_out"])
+    learn_metric(data, config, training, out=folder, quiet=quiet)
+
+
+def _parts(
+    kind: EvidenceKind, folder: pathlib.Path, data: Transitions
+) -> tuple[Embedding, Transitions, Source, pathlib.Path]:
+    """A metric, the log in its units, the fingerprints of both, and the place of the neighbours' table."""
+    if kind == "l2":
+        seen = data.with_standard_observations()
+        return Euclidean(), seen, Source.of(Euclidean.fingerprint(seen), data), folder / L2_TABLE
+    learned: LearnedMetric = load_metric(folder)
+    seen = learned.in_units_of(data)
+    return learned.metric, seen, Source.of(learned.fingerprint, data), folder / TABLE
+
+
+def _made_from(path: pathlib.Path, source: Source) -> bool:
+    header = storage.load_header(path)
+    return all(header.get(name) == wanted for name, wanted in dataclasses.asdict(source).items())
+
+
+@contextlib.contextmanager
+def exclusive(path: pathlib.Path, *, wait: bool) -> Iterator[None]:
+    """Holds a lock that ends with the process, whatever ends it; where another holds it, waits or refuses."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: two runs in one folder are then the user's to avoid
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if not wait:
+                raise PloffError(f"another process is training in {path.parent}") from None
+            console.print(f"waiting for another process that works in {path.parent}", highlight=False)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

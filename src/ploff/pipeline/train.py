@@ -1,0 +1,319 @@
+"""From a log to evaluated policies: metric, neighbours, agent, evaluation, each only where it is needed."""
+
+import dataclasses
+import os
+import pathlib
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ploff import agents, datasets, environments, storage
+from ploff.environments.pool import borrowed
+from ploff.errors import PloffError, PloffWarning
+from ploff.pipeline import stages
+from ploff.pipeline.agent import Arena, Job, check_same, refuse_difference
+from ploff.pipeline.pool import run_jobs
+from ploff.pipeline.runs import CONFIG, Run, load_run, read_config, versions, write_scores
+from ploff.pipeline.settings import (
+    METRIC,
+    AgentTraining,
+    MetricPlan,
+    Preset,
+    agent_training,
+    by_owner,
+    method_config,
+    metric_plan,
+)
+from ploff.pipeline.sinks import check_sink
+from ploff.progress import console
+from ploff.transitions import Transitions
+
+Path = str | os.PathLike[str]
+
+
+def train(
+    dataset: Path | Transitions,
+    method: str = "ploff",
+    *,
+    out: Path,
+    steps: int | None = None,
+    seeds: int | Sequence[int] = 1,
+    preset: Preset = "default",
+    settings: Mapping[str, Any] | None = None,
+    metric: Path | None = None,
+    metric_steps: int | None = None,
+    environment: str | None = None,
+    physics: environments.Physics | None = None,
+    evaluate_every: int | None = None,
+    episodes: int | None = None,
+    log: str | None = None,
+    reading: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Trains a method on a log. Called again with the same `out`, it goes on where it stopped.
+
+    Args:
+      dataset: what `ploff.load` takes, or transitions as loaded.
+      method: a name of `ploff.agents.METHODS`.
+      out: the run folder. A metric in it that was learned from this dataset is used.
+      steps: updates of the policy.
+      seeds: how many, from 0; or which.
+      preset: "default", "paper" (as printed and as long), or "quick" (a first look).
+      settings: of the method by name, of the metric as metric.NAME; text is read as the setting's type.
+      metric: another run folder, whose metric and neighbours are shared; they are made there if it has none.
+      metric_steps: of learning the metric, at most; by default until it settles.
+      environment: where the policy is tried; by default where the log comes from. "none": it is not.
+      physics: of that environment; by default the log's.
+      evaluate_every: steps between evaluations.
+      episodes: of an evaluation.
+      log: also write to "tensorboard" or "wandb".
+      reading: keywords of `ploff.load` for a file that leaves something open.
+      quiet: show no progress.
+    """
+    folder = pathlib.Path(out)
+    request = _Request.of(
+        dataset, [method], {method: folder}, pathlib.Path(metric) if metric is not None else folder,
+        seeds=seeds, preset=preset, settings=settings, environment=environment, physics=physics,
+        metric_steps=metric_steps, steps=steps, evaluate_every=evaluate_every, episodes=episodes, log=log,
+        reading=reading,
+    )  # fmt: skip
+    return _run(request, quiet)[0]
+
+
+def compare(
+    dataset: Path | Transitions,
+    methods: Sequence[str],
+    *,
+    out: Path,
+    steps: int | None = None,
+    seeds: int | Sequence[int] = 1,
+    preset: Preset = "default",
+    settings: Mapping[str, Any] | None = None,
+    metric: Path | None = None,
+    metric_steps: int | None = None,
+    environment: str | None = None,
+    physics: environments.Physics | None = None,
+    evaluate_every: int | None = None,
+    episodes: int | None = None,
+    log: str | None = None,
+    reading: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> list[Run]:
+    """Trains several methods on a log, each in a run folder of its own inside `out`; they share the metric.
+
+    The arguments are those of `train`. A setting is for all methods, or for one as METHOD.NAME.
+    """
+    folders = {method: pathlib.Path(out) / method for method in methods}
+    shared = pathlib.Path(metric if metric is not None else out)
+    request = _Request.of(
+        dataset, methods, folders, shared,
+        seeds=seeds, preset=preset, settings=settings, environment=environment, physics=physics,
+        metric_steps=metric_steps, steps=steps, evaluate_every=evaluate_every, episodes=episodes, log=log,
+        reading=reading,
+    )  # fmt: skip
+    return _run(request, quiet)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Request:
+    """Everything that was asked for, checked before any work."""
+
+    data: Transitions
+    name: str | None  # of the dataset, if it has one that `ploff.load` takes
+    fingerprint: str
+    folders: dict[str, pathlib.Path]  # by method
+    shared: pathlib.Path  # where metric and neighbours are
+    configs: dict[str, Any]  # by method
+    training: AgentTraining
+    plan: MetricPlan
+    preset: Preset
+    seeds: tuple[int, ...]
+    arena: Arena | None
+    sink: str | None
+    reading: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Path | Transitions,
+        methods: Sequence[str],
+        folders: dict[str, pathlib.Path],
+        shared: pathlib.Path,
+        *,
+        seeds: int | Sequence[int],
+        preset: Preset,
+        settings: Mapping[str, Any] | None,
+        environment: str | None,
+        physics: environments.Physics | None,
+        metric_steps: int | None,
+        log: str | None,
+        reading: Mapping[str, Any] | None,
+        **lengths: int | None,
+    ) -> "_Request":
+        known = {name: agents.method(name) for name in methods}
+        owned = by_owner(settings or {}, methods)
+        check_sink(log)
+        configs = {name: method_config(known[name], preset, owned[name]) for name in methods}
+        training, plan = agent_training(preset, **lengths), metric_plan(preset, metric_steps, owned[METRIC])
+        data = dataset if isinstance(dataset, Transitions) else datasets.load(dataset, **reading or {})
+        if data.action_space.kind != "box":
+            raise PloffError(
+                f"{data.origin.name} has {data.action_space.n} discrete actions; policies are learned for boxes"
+            )
+        return cls(
+            data=data,
+            name=None if isinstance(dataset, Transitions) else _findable(dataset),
+            fingerprint=storage.fingerprint(data.in_original_units()),
+            folders=folders,
+            shared=shared,
+            configs=configs,
+            training=training,
+            plan=plan,
+            preset=preset,
+            seeds=_seeds(seeds),
+            arena=_arena(data, environment, physics),
+            sink=log,
+            reading={name: value for name, value in (reading or {}).items() if value},
+        )
+
+    def jobs(self) -> list[Job]:
+        """Every seed of every method."""
+        return [
+            Job(
+                folder=folder / f"seed-{seed}",
+                method=method,
+                config=self.configs[method],
+                training=self.training,
+                seed=seed,
+                data=self.data,
+                dataset=self.fingerprint,
+                evidence_folder=self.shared,
+                arena=self.arena,
+                sink=self.sink,
+            )
+            for seed in self.seeds
+            for method, folder in self.folders.items()
+        ]
+
+    def config(self, method: str) -> dict[str, Any]:
+        """What config.json says of a method's run."""
+        folder, evidence = self.folders[method], agents.method(method).evidence
+        metric: dict[str, Any] = {"evidence": evidence, "folder": os.path.relpath(self.shared, folder)}
+        if evidence == "learned":
+            metric["plan"] = {**dataclasses.asdict(self.plan.config), "steps": self.plan.training.steps}
+        return {
+            "dataset": self.name,
+            "reading": self.reading,
+            "fingerprint": self.fingerprint,
+            "data": {
+                "name": self.data.origin.name,
+                "transitions": len(self.data),
+                "episodes": len(self.data.episode_lengths()),
+                "mean_return": float(self.data.episode_returns().mean()),
+            },
+            "method": method,
+            "preset": self.preset,
+            "settings": dataclasses.asdict(self.configs[method]),
+            "training": dataclasses.asdict(self.training),
+            "seeds": list(self.seeds),
+            "metric": metric,
+            "environment": None if self.arena is None else self.arena.environment,
+            "physics": None if self.arena is None else self.arena.physics,
+            "references": None if self.arena is None else self.arena.references,
+            "versions": versions(),
+        }
+
+
+def _run(request: _Request, quiet: bool) -> list[Run]:
+    jobs = request.jobs()
+    for method in request.folders:
+        _claim(request, method)
+    for job in jobs:
+        check_same(job)
+    kinds: list[agents.EvidenceKind] = [agents.method(method).evidence for method in request.folders]
+    for kind in dict.fromkeys(kinds):
+        stages.prepare(kind, request.shared, request.data, request.plan, quiet=quiet)
+    failures = run_jobs(jobs, quiet=quiet)
+    runs = [load_run(folder) for folder in request.folders.values()]
+    for run in runs:
+        write_scores(run)
+    if failures:
+        for failure in failures:
+            if failure.trace:
+                storage.write_json(failure.job.folder / "error.json", failure.trace.splitlines())
+        text = "; ".join(map(str, failures))
+        done = f"; the other {len(jobs) - len(failures)} are done" if len(jobs) > len(failures) else ""
+        kind = PloffError if all(failure.mendable for failure in failures) else RuntimeError
+        raise kind(text + done)
+    return runs
+
+
+def _claim(request: _Request, method: str) -> None:
+    """Writes a run's config.json, or refuses a folder that another run has."""
+    folder, wanted = request.folders[method], request.config(method)
+    found = read_config(folder)
+    if found is not None:
+        same = ("fingerprint", "method", "settings", "environment", "physics")
+        old = {("dataset" if name == "fingerprint" else name): found.get(name) for name in same}
+        refuse_difference(folder, old, {("dataset" if n == "fingerprint" else n): wanted[n] for n in same})
+        place = found["metric"]["folder"]
+        if wanted["metric"]["evidence"] != "none" and place != wanted["metric"]["folder"]:
+            raise PloffError(
+                f"{folder} was trained with the metric of {place}; choose another --out, or delete it"
+            )
+        wanted["seeds"] = sorted({*found["seeds"], *wanted["seeds"]})
+    storage.write_json(folder / CONFIG, wanted)
+
+
+def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not chosen or min(chosen) < 0:
+        raise PloffError(f"there must be at least one seed, and none below 0; got {seeds}")
+    return chosen
+
+
+def _findable(dataset: Path) -> str:
+    """A dataset's name; a file's in full, so that it is found from anywhere."""
+    path = pathlib.Path(dataset)
+    return str(path.resolve()) if path.exists() else str(dataset)
+
+
+def _arena(data: Transitions, environment: str | None, physics: environments.Physics | None) -> Arena | None:
+    """Where to try policies; None if the log does not say, or the environment is not to be had."""
+    own = data.origin.environment
+    name = own if environment is None else environment
+    if name is None:
+        console.print(
+            f"no environment is known for {data.origin.name}: policies are trained and not tried "
+            "(--environment names one)",
+            highlight=False,
+        )
+    if name in (None, "none"):
+        return None
+    default = data.origin.physics if name == own else "d4rl"
+    arena = Arena(environment=name, physics=physics or default, references=_references(data, name))
+    try:
+        _check_fit(data, arena)
+    except PloffError as error:
+        if environment is not None:
+            raise
+        warnings.warn(f"policies are trained and not tried: {error}", PloffWarning, stacklevel=4)
+        return None
+    return arena
+
+
+def _references(data: Transitions, name: str) -> environments.References | None:
+    if name == data.origin.environment and data.origin.reference_scores:
+        return data.origin.reference_scores
+    return environments.reference_scores(name) if environments.has_reference(name) else None
+
+
+def _check_fit(data: Transitions, arena: Arena) -> None:
+    """Makes the environment once: it must be there, and have the log's observations and actions."""
+    with borrowed(1, arena.environment, arena.physics, {}) as (env,):
+        shape, space = env.observation_space.shape, environments.action_space_of(env)
+    if shape != data.observation_shape or space.width != data.action_space.width or space.kind != "box":
+        raise PloffError(
+            f"{arena.environment} has observations {shape} and {space.width} actions; the log has "
+            f"{data.observation_shape} and {data.action_space.width}"
+        )

@@ -72,6 +72,8 @@ def build_table(
     source: Source,
     config: SearchConfig | None = None,
     *,
+    index: Index | None = None,
+    found: Array2D | None = None,
     quiet: bool = False,
 ) -> NeighbourTable:
     """Finds the neighbours of every state and writes them to `path`.
@@ -82,6 +84,8 @@ def build_table(
       acted: N, the rows that may be neighbours.
       source: fingerprints of the metric and the dataset, kept in the file.
       config: how many neighbours, and with what recall.
+      index: over the first `acted` states, if there is one already.
+      found: what it answers for every state, if that was asked elsewhere; with too low a recall it is asked again here.
       quiet: show no progress.
     """
     config, began = config or SearchConfig(), time.monotonic()
@@ -91,11 +95,15 @@ def build_table(
         raise PloffError("the metric gives NaN or infinity for some logged state; was its training cut off?")
     points = np.ascontiguousarray(states[:acted], np.float32)
     config = dataclasses.replace(config, neighbours=min(config.neighbours, acted))
-    index = build_index(points, states, config)
+    index = index or build_index(points, states, config)
     with storage.replacing(path) as partial:
         rows = _allocate(partial, len(states), config.neighbours)
         while True:
-            _fill(rows, states, acted, index, quiet)
+            if found is not None:
+                rows[:acted], rows[acted:] = _self_first(found[:acted], np.arange(acted)), found[acted:]
+                found = None
+            else:
+                _fill(rows, states, acted, index, quiet)
             report = _report(rows, points, states, index, config)
             if report.reached or not (isinstance(index, InvertedLists) and raise_effort(index, config)):
                 break

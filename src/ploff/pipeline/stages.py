@@ -45,7 +45,7 @@ def prepare(
     with exclusive(folder / ".stages.lock", wait=True):
         if kind == "learned":
             _metric(folder, data, plan, quiet)
-        metric, seen, source, path = _parts(kind, folder, data)
+        metric, seen, source, path = parts(kind, folder, data)
         if path.exists() and not _made_from(path, source):
             path.unlink()  # its own metric or dataset has changed: nothing else can need it
         neighbors.find_neighbours(path, metric, seen, source, quiet=quiet)
@@ -56,7 +56,7 @@ def build_log(kind: EvidenceKind, folder: pathlib.Path, data: Transitions) -> tu
     device = data.with_unit_rewards().with_standard_observations().to_device()
     if kind == "none":
         return Log.of(device), "none"
-    metric, seen, source, path = _parts(kind, folder, data)
+    metric, seen, source, path = parts(kind, folder, data)
     table = neighbors.load_table(path, source)
     shared = dataclasses.replace(device, observation_units=seen.to_device().observation_units)
     logged = DataDistance.init(metric, shared, np.asarray(table.rows))
@@ -68,7 +68,7 @@ def data_distance(
     kind: EvidenceKind, folder: pathlib.Path, data: Transitions
 ) -> tuple[Transitions, DataDistance]:
     """Distances to the data as an agent saw them, with the log in the metric's units."""
-    metric, seen, source, path = _parts(kind, folder, data)
+    metric, seen, source, path = parts(kind, folder, data)
     table = neighbors.find_neighbours(path, metric, seen, source)
     return seen, DataDistance.init(metric, seen, np.asarray(table.rows))
 
@@ -99,7 +99,7 @@ def _metric(folder: pathlib.Path, data: Transitions, plan: MetricPlan, quiet: bo
     learn_metric(data, config, training, out=folder, quiet=quiet)
 
 
-def _parts(
+def parts(
     kind: EvidenceKind, folder: pathlib.Path, data: Transitions
 ) -> tuple[Embedding, Transitions, Source, pathlib.Path]:
     """A metric, the log in its units, the fingerprints of both, and the place of the neighbours' table."""

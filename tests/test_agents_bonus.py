@@ -1,0 +1,92 @@
+"""The bonuses and what the target adds, against numbers made by hand; the contraction as a property."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ploff.agents.bonus import backed_up, bonus, log_density
+
+VALUE = jnp.asarray([2.0, -1.0])
+DISTANCES = jnp.asarray([[0.5, 3.0], [2.0, 1.0]])  # nearest: 0.5 and 1
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("value", [2 * math.exp(-1.0), -math.exp(-2.0)]),
+        ("exp", [math.exp(-1.0), math.exp(-2.0)]),
+        ("penalty", [1 - math.exp(1.0), 1 - math.exp(2.0)]),
+        (
+            "density",
+            [
+                math.log((math.exp(-0.25) + math.exp(-9.0)) / 2),
+                math.log((math.exp(-4.0) + math.exp(-1.0)) / 2),
+            ],
+        ),
+    ],
+)
+def test_each_bonus_is_what_its_formula_says(form, expected):
+    np.testing.assert_allclose(bonus(form, VALUE, DISTANCES, 2.0), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("form", "critic", "expected"),
+    [
+        ("value", "paper", 0.9 * 2 + 3 * 2 * math.exp(-1.0)),
+        ("value", "contractive", 0.9 * 2 * (1 + 3 * math.exp(-1.0)) / 4),
+        ("exp", "paper", 0.9 * 2 + 3 * math.exp(-1.0)),
+        ("exp", "contractive", 0.9 * (2 + 3 * math.exp(-1.0))),
+        ("penalty", "contractive", 0.9 * (2 + 3 * (1 - math.exp(1.0)))),
+    ],
+)
+def test_what_is_backed_up_is_what_its_formula_says(form, critic, expected):
+    found = backed_up(form, critic, VALUE[:1], DISTANCES[:1], discount=0.9, weight=3.0, sharpness=2.0)
+    assert float(found[0]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_density_is_highest_at_the_data_and_knows_the_nearest_in_the_limit():
+    assert float(log_density(jnp.zeros((1, 50)), 1.0)[0]) == pytest.approx(0.0, abs=1e-6)
+    far = jnp.asarray([[30.0, 60.0]])
+    assert float(log_density(far, 1.0)[0]) == pytest.approx(-450 - math.log(2), rel=1e-5)
+
+
+weights = st.floats(0.0, 100.0)
+tables = st.lists(st.floats(-100, 100), min_size=5, max_size=5)
+distances = st.lists(st.floats(0, 50), min_size=5, max_size=5)
+
+
+@settings(deadline=None)  # the first example compiles
+@given(
+    form=st.sampled_from(["value", "exp", "penalty", "density"]),
+    weight=weights,
+    sharpness=st.floats(0.0, 1.0),
+    first=tables,
+    second=tables,
+    d=distances,
+)
+def test_the_contractive_target_shrinks_the_distance_of_any_two_tables_by_the_discount(
+    form, weight, sharpness, first, second, d
+):
+    discount, one, other = 0.99, jnp.asarray(first, jnp.float32), jnp.asarray(second, jnp.float32)
+    near = jnp.asarray(d, jnp.float32)[:, None]
+    numbers = {"discount": discount, "weight": weight, "sharpness": sharpness}
+    # An additive bonus is the same for both tables: it is taken out, lest its size hide the difference.
+    added = jnp.zeros(5) if form == "value" else weight * bonus(form, one, near, sharpness)
+    backups = [
+        backed_up(form, "contractive", table, near, **numbers) - discount * added for table in (one, other)
+    ]
+    apart = float(jnp.max(jnp.abs(one - other)))
+    rounding = 1e-6 * (100 + float(jnp.max(jnp.abs(added))))
+    assert float(jnp.max(jnp.abs(backups[0] - backups[1]))) <= discount * apart + rounding
+
+
+def test_the_printed_target_grows_near_the_data():
+    numbers = {"discount": 0.99, "weight": 1.0, "sharpness": 0.5}
+    low, high = (
+        backed_up("value", "paper", q, jnp.zeros((1, 1)), **numbers) for q in (jnp.zeros(1), jnp.ones(1))
+    )
+    assert float((high - low)[0]) == pytest.approx(1.99, rel=1e-6)

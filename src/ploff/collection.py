@@ -15,7 +15,7 @@ import numpy as np
 
 from ploff import environments
 from ploff.actions import ActionSpace
-from ploff.environments.episodes import ROWS, Episode, Policy, run_episodes
+from ploff.environments.episodes import ROWS, Episode, Policy, compiled, run_episodes
 from ploff.environments.pool import borrowed
 from ploff.errors import PloffError
 from ploff.evaluation import episode_seeds
@@ -30,6 +30,7 @@ def collect(
     *,
     policy: Literal["random"] | Policy = "random",
     transitions: int,
+    noise: float = 0.0,
     seed: int = 0,
     physics: environments.Physics = "d4rl",
     options: dict[str, Any] | None = None,
@@ -42,7 +43,8 @@ def collect(
       policy: "random" for actions drawn uniformly, or a callable as in `ploff.evaluation.evaluate`. One
         that draws noise of its own should hold its own seeded generator.
       transitions: how many.
-      seed: decides the episodes' seeds and the random policy's actions.
+      noise: deviation of Gaussian noise on the policy's actions, in units of half an action's range.
+      seed: decides the episodes' seeds, the random policy's actions and the noise.
       physics: see `ploff.environments.make`.
       options: for `ploff.environments.make`.
       quiet: shows no progress.
@@ -54,6 +56,8 @@ def collect(
         horizon = (env.spec.max_episode_steps if env.spec else None) or USUAL_HORIZON
     if isinstance(policy, str):
         policy = _uniform_policy(policy, space, seed)
+    elif noise:
+        policy = _noisy(policy, noise, space, seed)
     parallel = min(ROWS, max(1, transitions // horizon))  # more would throw most of a short log away
     kept, count = [], 0
     with (
@@ -69,7 +73,7 @@ def collect(
             tracker.update(min(count, transitions))
             if count >= transitions:
                 break
-    return _log(kept, transitions, space, _origin(environment, physics))
+    return _log(kept, transitions, space, origin_of(environment, physics))
 
 
 def _in_order(episodes: Iterator[Episode]) -> Iterator[Episode]:
@@ -102,7 +106,8 @@ def _log(episodes: list[Episode], count: int, space: ActionSpace, origin: Origin
     )
 
 
-def _origin(environment: str, physics: environments.Physics) -> Origin:
+def origin_of(environment: str, physics: environments.Physics) -> Origin:
+    """Where a log comes from that was collected there."""
     known = environments.has_reference(environment)
     return Origin(
         name=f"{environment}-collected",
@@ -122,3 +127,15 @@ def _uniform_policy(name: str, space: ActionSpace, seed: int) -> Policy:
     if not np.isfinite([low, high]).all():
         raise PloffError("uniform actions need finite bounds; pass a policy for this environment")
     return lambda observations: draw.uniform(low, high, (len(observations), space.width))
+
+
+def _noisy(policy: Policy, noise: float, space: ActionSpace, seed: int) -> Policy:
+    if space.kind != "box" or noise < 0:
+        raise PloffError(f"noise is not negative, and for actions in a box; got {noise}")
+    draw, act = np.random.default_rng([seed, 2]), compiled(policy)
+
+    def noisy(observations: Any) -> np.ndarray:
+        actions = np.asarray(act(observations))
+        return actions + noise * space.half_range * draw.standard_normal(actions.shape)
+
+    return noisy

@@ -118,14 +118,20 @@ class Convert(Reading):
 
 @dataclasses.dataclass
 class Collect:
-    """Act in an environment and log it."""
+    """Act in an environment and log it; or learn there, and log all that was seen."""
 
     environment: Environment
     """One of hopper, pen, …, or a Gymnasium id."""
     out: pathlib.Path
     """FILE.hdf5, .npz, .parquet or .csv."""
-    policy: Literal["random"] = "random"
-    """Who acts."""
+    policy: str = "random"
+    """Who acts: `random`, a run folder that `ploff train` made, or a policy's file."""
+    noise: float = 0.0
+    """Deviation of the noise on a policy's actions, in units of half an action's range."""
+    train: int | None = None
+    """Train TD3 for so many steps in the environment instead, and log them all; policies are kept beside the log."""
+    snapshot_every: int = 10_000
+    """Steps between the policies that are kept."""
     transitions: int = 10_000
     """How many to log."""
     seed: int = 0
@@ -137,19 +143,42 @@ class Collect:
 
     def run(self) -> None:
         """Collects and writes."""
-        from ploff.collection import collect
         from ploff.datasets import check_target, save
 
         check_target(self.out, overwrite=self.force)  # before the work, not after it
-        transitions = collect(
+        transitions, interrupted = self._learned() if self.train is not None else (self._collected(), False)
+        _print(f"wrote {save(transitions, self.out, overwrite=self.force)}")
+        if interrupted:
+            raise KeyboardInterrupt(f"interrupted: {len(transitions):,} transitions were logged")
+
+    def _collected(self):
+        from ploff.collection import collect
+        from ploff.pipeline import load_policy
+
+        return collect(
             self.environment,
-            policy=self.policy,
+            policy="random" if self.policy == "random" else load_policy(self.policy),
             transitions=self.transitions,
+            noise=self.noise,
             seed=self.seed,
             physics=self.physics,
             quiet=False,
         )
-        _print(f"wrote {save(transitions, self.out, overwrite=self.force)}")
+
+    def _learned(self):
+        from ploff.errors import PloffError
+        from ploff.online import OnlineTraining, learn_online
+
+        if self.policy != "random" or self.noise:
+            raise PloffError("--train learns a policy of its own: leave out --policy and --noise")
+        assert self.train is not None
+        outcome = learn_online(
+            self.environment,
+            OnlineTraining(steps=self.train, snapshot_every=self.snapshot_every, seed=self.seed),
+            physics=self.physics,
+            snapshots=self.out.with_name(f"{self.out.stem}-policies"),
+        )
+        return outcome.seen, outcome.interrupted
 
 
 @dataclasses.dataclass

@@ -13,7 +13,7 @@ class Explain:
 
     folder: Annotated[
         pathlib.Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")
-    ]  # what `ploff metric` made
+    ]  # what `ploff train` or `ploff metric` made
     row: int | None = None  # a row of the log, counted from 0
     observation: pathlib.Path | None = None  # or a file: one observation, or one with an action behind it
     dataset: str | None = None  # that the run was trained on, if the run folder does not tell
@@ -21,16 +21,16 @@ class Explain:
 
     def run(self) -> None:
         """Loads the run and its log, and prints the explanation."""
-        from ploff import datasets
         from ploff.errors import PloffError
         from ploff.neighbors import explain
+        from ploff.pipeline.runs import open_explainer
 
         if (self.row is None) == (self.observation is None):
             raise PloffError("name either a --row of the log or a file with an --observation")
         if self.count < 1:
             raise PloffError(f"--count must be at least 1, got {self.count}")
-        data = datasets.load(self.dataset or _dataset_of(self.folder))
-        explainer = explain.open_run(self.folder, data)
+        data = _dataset_of(self.folder, self.dataset)
+        explainer = open_explainer(self.folder, data)
         if self.row is not None:
             explanation = explainer.row(self.row, self.count)
         else:
@@ -41,18 +41,19 @@ class Explain:
         _print(explanation)
 
 
-def _dataset_of(folder: pathlib.Path) -> str:
-    """The dataset that a run folder names."""
+def _dataset_of(folder: pathlib.Path, name: str | None):
+    """The dataset that was named, or else the one that the run folder names, read as it was read then."""
+    from ploff import datasets
     from ploff.errors import PloffError
     from ploff.storage import read_json
 
     if not folder.is_dir():
-        raise PloffError(f"no run folder {folder}; `ploff metric DATASET --out {folder}` makes one")
-    config = folder / "config.json"
-    name = read_json(config).get("dataset") if config.exists() else None
+        raise PloffError(f"no run folder {folder}; `ploff train DATASET --out {folder}` makes one")
+    config = read_json(folder / "config.json") if (folder / "config.json").exists() else {}
+    name = name or config.get("dataset")
     if not isinstance(name, str):
         raise PloffError(f"{folder} does not say which dataset it was trained on; add --dataset NAME")
-    return name
+    return datasets.load(name, **config.get("reading", {}))
 
 
 def _print(explanation) -> None:

@@ -129,6 +129,12 @@ def check_same(job: Job, metric: str | None = None) -> None:
         )
 
 
+def steps_done(job: Job) -> int:
+    """The step that a job would go on from."""
+    checkpoint = job.folder / CHECKPOINT
+    return storage.load_header(checkpoint)["step"] if checkpoint.exists() else 0
+
+
 def refuse_difference(folder: pathlib.Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Raises an error that names the first setting that is not as it was."""
     old, new = _flat(found), _flat(wanted)
@@ -195,11 +201,12 @@ class _Watcher:
 
     def save_policy(self, state: Any, step: int) -> Any:
         """Writes the policy, and returns it."""
-        job, act = self.job, agents.method(self.job.method).act
-        policy = policy_of(act, state, self.log.data)
+        job, data = self.job, self.log.data
+        act = agents.method(job.method).act
+        policy = policy_of(act, state, data.observation_shape, data.observation_units)
         arena = None if job.arena is None else dataclasses.asdict(job.arena)
         about = {"step": step, "seed": job.seed, "dataset": job.dataset, "arena": arena}
-        save_policy(job.folder / FILE, policy, self.log.data, job.method, job.config, **about)
+        save_policy(job.folder / FILE, policy, data.action_space, job.method, job.config, **about)
         return policy
 
     def _above(self, row: Row) -> bool:

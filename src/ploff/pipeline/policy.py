@@ -34,30 +34,37 @@ class Policy(eqx.Module):
     units: Affine  # from the environment's observations to those that were trained on
     act: Callable[[Any, Array], Array] = eqx.field(static=True)
     kept: tuple[int, ...] = eqx.field(static=True)  # which of the state's arrays those are
+    shape: tuple[int, ...] = eqx.field(static=True)  # of one observation
 
     def __call__(self, observations: Float[Any, "B *S"]) -> Float[Array, "B A"]:
         """The actions; a pure function, for use inside or outside jit."""
+        if tuple(observations.shape[1:]) != self.shape:
+            raise PloffError(
+                f"this policy takes observations of shape {self.shape}, got {tuple(observations.shape[1:])}"
+            )
         return self.act(self.state, self.units.apply(jnp.asarray(observations, jnp.float32)))
 
 
-def policy_of(act: Callable[[Any, Array], Array], state: Any, data: Transitions) -> Policy:
-    """The policy of a learner's state; `data` is in the units that it was trained in."""
+def policy_of(
+    act: Callable[[Any, Array], Array], state: Any, shape: tuple[int, ...], units: Affine
+) -> Policy:
+    """The policy of a learner's state, for observations of `shape` that are trained on in `units`."""
     leaves, structure, static = _parted(state, eqx.is_array)
-    kept = _used(act, leaves, structure, static, data.observation_shape)
+    kept = _used(act, leaves, structure, static, shape)
     trimmed = _rebuilt({place: leaves[place] for place in kept}, structure, static)
-    return Policy(trimmed, jax.tree.map(jnp.asarray, data.observation_units), act, kept)
+    return Policy(trimmed, jax.tree.map(jnp.asarray, units), act, kept, shape)
 
 
 def save_policy(
-    path: str | os.PathLike[str], policy: Policy, data: Transitions, method: str, config: Any, **about: Any
+    path: str | os.PathLike[str], policy: Policy, space: ActionSpace, method: str, config: Any, **about: Any
 ) -> None:
     """Writes a policy, whole or not at all; `about` is kept beside it."""
     header = {
         "format": FORMAT,
         "method": method,
         "settings": dataclasses.asdict(config),
-        "observation_shape": data.observation_shape,
-        "action_space": dataclasses.asdict(data.action_space),
+        "observation_shape": policy.shape,
+        "action_space": dataclasses.asdict(space),
         "units": {"shift": policy.units.shift, "scale": policy.units.scale},
         "kept": policy.kept,
         **about,
@@ -80,7 +87,7 @@ def load_policy(run: str | os.PathLike[str], seed: int | None = None) -> Policy:
     arrays = storage.load_tree(path, [leaves[place] for place in kept])
     state = _rebuilt(dict(zip(kept, arrays, strict=True)), structure, static)
     units = Affine(*(jnp.asarray(header["units"][name], jnp.float32) for name in ("shift", "scale")))
-    return Policy(state, units, method.act, kept)
+    return Policy(state, units, method.act, kept, tuple(header["observation_shape"]))
 
 
 def find_policy(run: pathlib.Path, seed: int | None = None) -> pathlib.Path:

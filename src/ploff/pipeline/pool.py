@@ -23,7 +23,7 @@ import jax
 
 from ploff.environments import registry
 from ploff.errors import PloffError, PloffWarning
-from ploff.pipeline.agent import WATCHED, Job, train_seed
+from ploff.pipeline.agent import WATCHED, Job, steps_done, train_seed
 from ploff.progress import Tracker, console, track
 
 PATIENCE = 60.0  # seconds that interrupted processes have to save
@@ -79,15 +79,15 @@ class _Crowd:
     def __init__(self, jobs: Sequence[Job], cores: Sequence[int]):
         self.waiting, self.free = deque(enumerate(jobs)), list(cores)
         self.jobs, self.running = jobs, dict[int, tuple[subprocess.Popen, int]]()
-        self.steps = [0] * len(jobs)
+        self.steps = [steps_done(job) for job in jobs]
         self.values = [dict[str, float]() for _ in jobs]
-        self.failures = list[Failure]()
+        self.failures, self.told = list[Failure](), set[int]()  # who has said how it ended
         self.messages: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
 
     def run(self, quiet: bool) -> list[Failure]:
         total = sum(job.training.steps for job in self.jobs)
         try:
-            with track(self._label(), total, quiet=quiet) as tracker:
+            with track(self._label(), total, done=sum(self.steps), quiet=quiet) as tracker:
                 while self.waiting or self.running:
                     while self.waiting and self.free:
                         self._start(*self.waiting.popleft())
@@ -131,33 +131,33 @@ class _Crowd:
         process.wait()
         self.messages.put((number, None))
 
-    def _hear(self, tracker: Tracker | None) -> None:
+    def _hear(self, tracker: Tracker) -> None:
         """Waits for one message and acts on it."""
         number, message = self.messages.get()
         job = self.jobs[number]
         if message is None:
             self._ended(number)
         elif message["kind"] == "row":
-            self.steps[number] = message["step"]
+            self.steps[number] = min(message["step"], job.training.steps - 1)  # until it says that it is done
             self.values[number].update(message["row"])
         elif message["kind"] == "warning":
             warnings.warn(message["text"], PloffWarning, stacklevel=2)
         elif message["kind"] == "done":
             self.steps[number] = job.training.steps
-            self.running[number][0].returncode = 0
         elif message["kind"] == "failed":
             self.failures.append(
                 Failure(job, message["text"], message.get("mendable", False), message.get("trace", ""))
             )
             console.print(f"{self.failures[-1]}; the others go on", highlight=False)
-        if tracker is not None:
+        if message is not None and message["kind"] in ("done", "failed", "interrupted"):
+            self.told.add(number)
+        if message is not None and message["kind"] in ("row", "done"):
             tracker.update(sum(self.steps), self._shown())
 
     def _ended(self, number: int) -> None:
         process, core = self.running.pop(number)
         self.free.append(core)
-        told = any(failure.job is self.jobs[number] for failure in self.failures)
-        if process.returncode not in (0, None) and not told:
+        if number not in self.told:
             how = (
                 f"signal {-process.returncode}"
                 if process.returncode < 0

@@ -23,9 +23,12 @@ from scipy.special import stdtrit
 
 from ploff import environments, storage
 from ploff.errors import PloffError
+from ploff.neighbors.explain import Explainer, open_run
+from ploff.pipeline import stages
 from ploff.pipeline.agent import CHECKPOINT
-from ploff.pipeline.policy import Policy, load_policy, seed_of
+from ploff.pipeline.policy import FILE, Policy, load_policy, seed_of
 from ploff.training import Row, write_csv
+from ploff.transitions import Transitions
 
 CONFIG = "config.json"
 LAST = 3  # evaluations that a score is the mean of
@@ -125,6 +128,18 @@ def metric_folder(folder: pathlib.Path) -> pathlib.Path:
     """Where the metric and the neighbours of a run are."""
     config = read_config(folder)
     return folder if config is None else folder / config["metric"]["folder"]
+
+
+def open_explainer(folder: pathlib.Path, data: Transitions) -> Explainer:
+    """Explains actions of a run's policy, or logged ones where there is none; `data` is what the run learned from."""
+    config, policy = read_config(folder), None
+    if any(folder.glob(f"seed-*/{FILE}")):
+        learned = load_policy(folder)
+        policy = lambda observations: np.asarray(learned(observations))  # noqa: E731
+    if config is None or config["metric"]["evidence"] != "l2":
+        return open_run(metric_folder(folder), data, policy)
+    seen, logged = stages.data_distance("l2", metric_folder(folder), data)
+    return Explainer(seen, logged, policy)
 
 
 def versions() -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import tyro
 
+from ploff.commands.benchmark import Benchmark
 from ploff.commands.data import Data
 from ploff.commands.explain import Explain
 from ploff.commands.gridworld import Gridworld
@@ -19,7 +20,8 @@ from ploff.commands.train import Train
 from ploff.errors import PloffError, PloffWarning
 
 Command = (
-    Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
+    Annotated[Benchmark, tyro.conf.subcommand("benchmark", prefix_name=False)]
+    | Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
     | Annotated[Explain, tyro.conf.subcommand("explain", prefix_name=False)]
     | Annotated[Gridworld, tyro.conf.subcommand("gridworld", prefix_name=False)]
     | Annotated[Metric, tyro.conf.subcommand("metric", prefix_name=False)]

@@ -10,6 +10,7 @@ from ploff.benchmark.store import Record, Store
 from ploff.progress import Tracker, console, track
 
 ATTEMPTS = 3  # of a job whose worker goes away under it
+BLOCKED = "what it builds on failed: "
 
 
 def run_jobs(jobs: Sequence[Job], pool: Pool, store: Store, *, quiet: bool = False) -> list[Record]:
@@ -85,8 +86,8 @@ class _Schedule:
         while blocked := [job for job in self.waiting if any(need in self.failed for need in job.needs)]:
             for job in blocked:
                 self.waiting.remove(job)
-                need = next(need for need in job.needs if need in self.failed)
-                self._record(job, f"what it builds on failed: {self.failed[need]}", 0.0, {})
+                cause = next(self.failed[need] for need in job.needs if need in self.failed)
+                self._record(job, cause if cause.startswith(BLOCKED) else f"{BLOCKED}{cause}", 0.0, {})
 
 
 def _show(job: Job, outcome: Outcome, tracker: Tracker, ended: int, quiet: bool) -> None:

@@ -1,0 +1,70 @@
+"""How long a plan will take: from what the store says of like jobs, else from what was measured on one core.
+
+The measured figures are of the quick suite on a busy two-core machine (an Intel Xeon): an order of magnitude, not more.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ploff.benchmark.jobs import Job
+from ploff.benchmark.store import Store
+
+# Seconds for a thousand steps, evaluations included; for other jobs, seconds.
+PER_THOUSAND_STEPS = {
+    "metric": 6.0,
+    "bc": 2.0,
+    "td3-off": 5.0,
+    "td3-bc": 5.0,
+    "ploff": 10.0,
+    "ploff-l2": 10.0,
+}
+OTHER_METHODS = 8.0
+OTHER_JOBS = 10.0
+
+
+def seconds(jobs: Iterable[Job], store: Store) -> float:
+    """The processor time that the jobs which are not done will take."""
+    seen = _seen(store)
+    return sum(_one(job, seen) for job in jobs if not store.is_done(job.key))
+
+
+def wall_seconds(jobs: Sequence[Job], store: Store, slots: int) -> float:
+    """The time until they are done on so many cores, at least that of the longest one."""
+    seen = _seen(store)
+    each = [_one(job, seen) for job in jobs if not store.is_done(job.key)]
+    return max(sum(each) / slots, max(each, default=0.0))
+
+
+def in_words(duration: float) -> str:
+    """A duration as people say it."""
+    for unit, size in (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)):
+        if duration >= 2 * size:
+            return f"{duration / size:,.0f} {unit}"
+    return f"{duration:.0f} seconds"
+
+
+def _one(job: Job, seen: dict[str, list[float]]) -> float:
+    name, thousands = _measure(job.kind, job.arguments)
+    if name in seen:
+        return thousands * sum(seen[name]) / len(seen[name])
+    if job.kind in ("metric", "run"):
+        return thousands * PER_THOUSAND_STEPS.get(name, OTHER_METHODS)
+    return OTHER_JOBS
+
+
+def _seen(store: Store) -> dict[str, list[float]]:
+    """What like jobs took, a thousand steps or a job."""
+    seen: dict[str, list[float]] = {}
+    for record in store.records.values():
+        if record["status"] == "done":
+            name, thousands = _measure(record["kind"], record["arguments"])
+            seen.setdefault(name, []).append(record["seconds"] / thousands)
+    return seen
+
+
+def _measure(kind: str, arguments: dict) -> tuple[str, float]:
+    """The name that like jobs share, and the job's size."""
+    if kind == "run":
+        return arguments["method"], arguments["training"]["steps"] / 1000
+    if kind == "metric":
+        return kind, arguments["training"]["steps"] / 1000
+    return kind, 1.0

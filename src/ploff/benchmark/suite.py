@@ -1,0 +1,180 @@
+"""A suite: the file that says which methods are run on which tasks, how long and how often.
+
+name = "quick"
+tasks = ["sample"]              # names that `ploff data list` shows, or files
+seeds = 3                       # how many, or a list of them
+steps = 10_000                  # and evaluate_every, episodes, metric_steps, preset
+
+[methods.ploff]                 # a column of the table: the method of that name with its defaults
+[methods."no critic bonus"]     # or any method, under another name, with other settings
+method = "ploff"
+settings = { critic_weight = 0.0 }
+families.hand = { actor_weight = 10.0 }   # that hold for one family of tasks only
+metric = { action_weight = 0.0 }          # of the metric that this column measures by
+paper = "PLOff"                           # the column of the paper's Table 1 to stand beside it
+
+[search]                        # settings to be chosen by their scores first; see ploff.benchmark.search
+"""
+
+import dataclasses
+import os
+import pathlib
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from ploff import agents
+from ploff.datasets.catalogue import HAND, LOCOMOTION, task_of
+from ploff.errors import PloffError, UnknownNameError
+from ploff.pipeline.settings import Preset, method_config
+
+PRESETS = ("default", "paper", "quick")
+FIRST_SEARCH_SEED = 1_000  # settings are not chosen on the seeds that they are then judged by
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column:
+    """A method with its settings, as one column of the table."""
+
+    name: str
+    method: str
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    families: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    metric: dict[str, Any] = dataclasses.field(default_factory=dict)
+    preset: Preset | None = None  # the suite's, unless it is given
+    paper: str | None = None
+
+    def settings_for(self, task: str) -> dict[str, Any]:
+        """The settings on one task."""
+        return {**self.settings, **self.families.get(family_of(task), {})}
+
+    def with_chosen(self, family: str, settings: Mapping[str, Any]) -> "Column":
+        """The column with other settings on a family's tasks."""
+        changed = {**self.families.get(family, {}), **settings}
+        return dataclasses.replace(self, families={**self.families, family: changed})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Search:
+    """Which settings of which columns are chosen, and how."""
+
+    columns: tuple[str, ...]
+    space: dict[str, list[Any]]  # values of each setting; every combination is a candidate
+    kind: str = "grid"  # "grid": all to the end; "halving": the worse stop early
+    seeds: int = 3
+    first_steps: int | None = None  # of halving: how far all candidates go
+    factor: int = 3  # of halving: one of so many goes on, so many times further
+
+    def __post_init__(self):
+        if self.kind not in ("grid", "halving"):
+            raise UnknownNameError("kind of search", self.kind, ("grid", "halving"))
+        if self.kind == "halving" and (self.first_steps is None or self.first_steps < 1 or self.factor < 2):
+            raise PloffError("a search by halving needs first_steps of at least 1 and a factor of at least 2")
+        if self.seeds < 1 or not self.space or not all(self.space.values()):
+            raise PloffError("a search needs a space with values for each setting, and at least one seed")
+
+    @property
+    def search_seeds(self) -> tuple[int, ...]:
+        """Seeds that the table does not use."""
+        return tuple(range(FIRST_SEARCH_SEED, FIRST_SEARCH_SEED + self.seeds))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Suite:
+    """What is to be run."""
+
+    name: str
+    tasks: tuple[str, ...]
+    columns: tuple[Column, ...]
+    about: str = ""
+    seeds: tuple[int, ...] = tuple(range(10))
+    preset: Preset = "default"
+    steps: int | None = None  # the preset's, unless it is given; so are the next two
+    evaluate_every: int | None = None
+    episodes: int | None = None
+    metric_steps: int | None = None
+    metric: dict[str, Any] = dataclasses.field(default_factory=dict)
+    neighbour_parts: int = 4  # that a search for neighbours is divided into
+    search: Search | None = None
+
+    def __post_init__(self):
+        if not (self.tasks and self.columns and self.seeds) or self.neighbour_parts < 1:
+            raise PloffError(
+                f"suite {self.name!r} needs tasks, methods, seeds, and at least one part of neighbours"
+            )
+        for column in self.columns:
+            method = agents.method(column.method)
+            for task in self.tasks:
+                method_config(method, column.preset or self.preset, column.settings_for(task))
+        for name in self.search.columns if self.search else ():
+            self.column(name)
+
+    def column(self, name: str) -> Column:
+        """The column of that name."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise UnknownNameError("method of the suite", name, [column.name for column in self.columns])
+
+    @property
+    def families(self) -> dict[str, list[str]]:
+        """The tasks by family."""
+        families: dict[str, list[str]] = {}
+        for task in self.tasks:
+            families.setdefault(family_of(task), []).append(task)
+        return families
+
+
+def family_of(task: str) -> str:
+    """Locomotion, hand manipulation, or neither."""
+    environment = task_of(pathlib.Path(task).name)
+    if environment in LOCOMOTION:
+        return "locomotion"
+    return "hand" if environment in HAND else "other"
+
+
+def read_suite(path: str | os.PathLike[str]) -> Suite:
+    """The suite in a file; what is wrong with it is said in one line."""
+    path = pathlib.Path(path)
+    try:
+        content = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise PloffError(f"{path} is not valid TOML: {error}") from None
+    try:
+        return parse_suite({"name": path.stem, **content})
+    except PloffError as error:
+        raise PloffError(f"{path}: {error}") from None
+
+
+def parse_suite(content: Mapping[str, Any]) -> Suite:
+    """A suite from a TOML file's content."""
+    given = dict(content)
+    columns = tuple(_column(name, table) for name, table in given.pop("methods", {}).items())
+    seeds = given.pop("seeds", 10)
+    search = given.pop("search", None)
+    fields = {
+        **given,
+        "tasks": tuple(given.get("tasks", ())),
+        "seeds": tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        "columns": columns,
+        "search": _make(Search, {**search, "columns": tuple(search.get("columns", ()))}, "search")
+        if search
+        else None,
+    }
+    if fields.get("preset", "default") not in PRESETS:
+        raise UnknownNameError("preset", fields["preset"], PRESETS)
+    return _make(Suite, fields, "suite")
+
+
+def _column(name: str, table: Mapping[str, Any]) -> Column:
+    if table.get("preset", "default") not in PRESETS:
+        raise UnknownNameError("preset", table["preset"], PRESETS)
+    return _make(Column, {"name": name, "method": name, **table}, f"method {name!r}")
+
+
+def _make(kind: Any, fields: Mapping[str, Any], what: str) -> Any:
+    known = {field.name for field in dataclasses.fields(kind)}
+    for name in fields:
+        if name not in known:
+            raise UnknownNameError(f"key of {what}", name, known)
+    return kind(**fields)

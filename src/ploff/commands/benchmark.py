@@ -1,0 +1,48 @@
+"""`ploff benchmark`: many runs, their results and their tables."""
+
+import dataclasses
+import pathlib
+from typing import Annotated
+
+import tyro
+
+
+@dataclasses.dataclass
+class Benchmark:
+    """Run a suite: tasks × methods × settings × seeds. Run again, it finishes what is missing."""
+
+    suite: Annotated[pathlib.Path, tyro.conf.Positional]
+    """A TOML file; those in `reproduce/` are examples."""
+    out: pathlib.Path | None = None
+    """Folder of results, by default runs/NAME."""
+    dry_run: bool = False
+    """Only say what would be run and downloaded, and how long it would take."""
+    workers: int | None = None
+    """Worker processes on this machine, by default one a core."""
+    ray: str | None = None
+    """Address of a Ray cluster to run on instead, or `auto` (extra `ray`)."""
+
+    def run(self) -> None:
+        """Plans, runs, and prints the table."""
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        from ploff.benchmark import run, tables
+        from ploff.benchmark.pool import available_cores
+        from ploff.benchmark.suite import read_suite
+        from ploff.errors import PloffError
+
+        suite = read_suite(self.suite)
+        out = self.out or pathlib.Path("runs") / suite.name
+        console = Console(highlight=False)
+        if self.dry_run:
+            for line in run.describe(suite, out, self.workers or len(available_cores())):
+                console.print(line, markup=False, soft_wrap=True)
+            return
+        outcome = run.run_suite(suite, out, workers=self.workers, ray=self.ray)
+        run.show(outcome)
+        for table in (tables.score_table(outcome.results), tables.summary_table(outcome.results)):
+            console.print(Markdown(f"**{table.title}**\n\n{table.markdown()}"))
+        console.print(f"{out}: results.jsonl, scores.csv, table.csv, table.tex, tables.md", markup=False)
+        if outcome.failures:
+            raise PloffError(f"{len(outcome.failures)} job(s) failed; the same command tries them again")

@@ -16,6 +16,7 @@ from ploff.commands.data import Data
 from ploff.commands.explain import Explain
 from ploff.commands.gridworld import Gridworld
 from ploff.commands.metric import Metric
+from ploff.commands.report import Report
 from ploff.commands.train import Train
 from ploff.errors import PloffError, PloffWarning
 
@@ -25,6 +26,7 @@ Command = (
     | Annotated[Explain, tyro.conf.subcommand("explain", prefix_name=False)]
     | Annotated[Gridworld, tyro.conf.subcommand("gridworld", prefix_name=False)]
     | Annotated[Metric, tyro.conf.subcommand("metric", prefix_name=False)]
+    | Annotated[Report, tyro.conf.subcommand("report", prefix_name=False)]
     | Annotated[Train, tyro.conf.subcommand("train", prefix_name=False)]
 )
 

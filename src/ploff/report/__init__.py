@@ -1,0 +1,10 @@
+"""Runs to one page that needs nothing beside itself.
+
+gather.py  what the runs hold         charts.py  numbers to SVG
+states.py  pictures of states         page.py    everything to HTML (page.html, page.css)
+"""
+
+from ploff.report.gather import Evidence, Story, gather
+from ploff.report.page import render_page, write_report
+
+__all__ = ["Evidence", "Story", "gather", "render_page", "write_report"]

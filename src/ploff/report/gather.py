@@ -1,0 +1,142 @@
+"""What there is to tell: runs of `ploff train`, suites of `ploff benchmark`, and the metrics behind them."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ploff import pipeline
+from ploff.benchmark import run as suites
+from ploff.benchmark.schedule import BLOCKED
+from ploff.benchmark.tables import Results
+from ploff.errors import PloffError
+from ploff.metric_training import CHECKPOINT, LearnedMetric, load_metric
+from ploff.pipeline.runs import SeedResult, metric_folder, read_config
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The seeds of one method on one task."""
+
+    task: str
+    column: str
+    config: dict[str, Any]  # as config.json has it
+    seeds: list[SeedResult]
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """A learned metric, and the log that it was learned from."""
+
+    task: str
+    folder: pathlib.Path
+    learned: LearnedMetric
+    dataset: str | None  # what `ploff.load` is to be given; None if nobody kept it
+    reading: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Story:
+    """Everything that a page is made of."""
+
+    title: str
+    groups: list[Group]
+    results: Results
+    evidence: list[Evidence]
+    failures: list[tuple[str, str]]  # what failed, and why
+
+    @property
+    def tasks(self) -> list[str]:
+        """The datasets, in order."""
+        return list(dict.fromkeys(group.task for group in self.groups))
+
+    @property
+    def columns(self) -> list[str]:
+        """The methods, in order."""
+        return list(dict.fromkeys(group.column for group in self.groups))
+
+
+def gather(paths: Sequence[str | os.PathLike[str]]) -> Story:
+    """Reads run folders, folders of them, and folders of suites."""
+    groups, failures, paper, titles = list[Group](), list[tuple[str, str]](), dict[str, str](), list[str]()
+    places: dict[pathlib.Path, Group] = {}
+    for path in map(pathlib.Path, paths):
+        if not path.is_dir():
+            raise PloffError(
+                f"no folder {path}; `ploff train` and `ploff benchmark` make what a report is about"
+            )
+        found = list(_of_suite(path, failures, paper) if (path / suites.SUITE).exists() else _of_runs(path))
+        if not found:
+            raise PloffError(f"no runs in {path}; `ploff train DATASET --out {path}` makes one")
+        groups += [group for group, _ in found]
+        places.update({folder: group for group, folder in found})
+        titles.append(path.resolve().name)
+    groups = _distinct(groups)
+    return Story(", ".join(titles), groups, _results(groups, paper), _evidence(places), failures)
+
+
+def _of_runs(path: pathlib.Path) -> Iterator[tuple[Group, pathlib.Path]]:
+    """Run folders at or below a path."""
+    for file in sorted(path.rglob("config.json")):
+        if read_config(file.parent) is not None:
+            run = pipeline.load_run(file.parent)
+            if run.seeds:
+                yield Group(run.config["data"]["name"], run.method, run.config, run.seeds), run.folder
+
+
+def _of_suite(
+    path: pathlib.Path, failures: list[tuple[str, str]], paper: dict[str, str]
+) -> Iterator[tuple[Group, pathlib.Path]]:
+    """A suite's runs that are done, by task and method."""
+    suite, plan, store = suites.load_results(path)
+    failed = [(record["label"], record["reason"]) for record in store.failures()]
+    failures += [(label, reason) for label, reason in failed if not reason.startswith(BLOCKED)]
+    if blocked := sum(reason.startswith(BLOCKED) for _, reason in failed):
+        failures.append((f"{blocked} more", "not begun, because they build on what failed"))
+    paper.update({column.name: column.paper for column in suite.columns if column.paper})
+    for task in suite.tasks:
+        for column in suite.columns:
+            keys = {r.seed: r.job.key for r in plan.runs if (r.task, r.column) == (task, column.name)}
+            done = {seed: store.result(key)["folder"] for seed, key in keys.items() if store.is_done(key)}
+            for folder in dict.fromkeys(done.values()):
+                run = pipeline.load_run(path / folder)
+                seeds = [result for result in run.seeds if result.seed in done]
+                yield Group(task, column.name, run.config, seeds), run.folder
+
+
+def _distinct(groups: list[Group]) -> list[Group]:
+    """Groups of the same task and method under names that tell them apart."""
+    named, seen = [], dict[tuple[str, str], int]()
+    for group in groups:
+        count = seen[group.task, group.column] = seen.get((group.task, group.column), 0) + 1
+        named.append(group if count == 1 else dataclasses.replace(group, column=f"{group.column} ({count})"))
+    return named
+
+
+def _results(groups: list[Group], paper: dict[str, str]) -> Results:
+    tasks = tuple(dict.fromkeys(group.task for group in groups))
+    columns = dict.fromkeys(group.column for group in groups)
+    scores = {column: {task: list[float]() for task in tasks} for column in columns}
+    runs = []
+    for group in groups:
+        for result in group.seeds:
+            if result.score is not None:
+                scores[group.column][group.task].append(result.score)
+                runs.append((group.task, group.column, result.seed, result.score))
+    return Results(scores, tuple(runs), tasks, {name: paper[name] for name in columns if name in paper})
+
+
+def _evidence(places: dict[pathlib.Path, Group]) -> list[Evidence]:
+    """Each metric once."""
+    found: dict[pathlib.Path, Evidence] = {}
+    for folder, group in places.items():
+        shared = metric_folder(folder).resolve()
+        if group.config["metric"]["evidence"] == "learned" and shared not in found and _has_metric([shared]):
+            dataset, reading = group.config["dataset"], group.config.get("reading", {})
+            found[shared] = Evidence(group.task, shared, load_metric(shared), dataset, reading)
+    return list(found.values())
+
+
+def _has_metric(folders: Iterable[pathlib.Path]) -> bool:
+    return all((folder / CHECKPOINT).exists() for folder in folders)

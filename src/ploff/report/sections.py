@@ -1,0 +1,294 @@
+"""The parts of the page, each from the story to HTML."""
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from ploff import datasets, statistics
+from ploff.benchmark import tables
+from ploff.benchmark.tables import Table
+from ploff.errors import PloffError
+from ploff.figures.metric import NOISE_SIZES, noise_distances
+from ploff.pipeline.runs import SeedResult
+from ploff.report import states as pictures
+from ploff.report.charts import Line, box_chart, line_chart
+from ploff.report.gather import Evidence, Group, Story
+from ploff.training import Row
+from ploff.transitions import Transitions
+
+PROFILE_POINTS = 101
+CURVE_POINTS = 300  # at most, of a curve
+
+
+def what_was_run(story: Story) -> str:
+    """The runs, their settings in short, and what failed."""
+    rows = []
+    for group in story.groups:
+        config, training = group.config, group.config["training"]
+        log = f"{config['data']['transitions']:,} transitions, {config['data']['episodes']:,} episodes"
+        steps = sorted({f"{result.step:,}" for result in group.seeds})
+        tried = f"{config['environment']} ({config['physics']})" if config["environment"] else "not tried"
+        every = f"{training['episodes']} episodes every {training['evaluate_every']:,} steps"
+        rows.append(
+            (group.task, group.column, log, str(len(group.seeds)), " to ".join(steps), f"{tried}, {every}")
+        )
+    table = _table(
+        Table("", ("dataset", "method", "log", "seeds", "steps", "tried in"), tuple(rows)), style="wrap"
+    )
+    if not story.failures:
+        return table
+    failed = Table("", ("failed", "why"), tuple(story.failures))
+    return table + '<h3 class="failed">What failed</h3>' + _table(failed, style="wrap")
+
+
+def scores(story: Story) -> str:
+    """The table, what it says together, and the performance profiles."""
+    if not story.results.runs:
+        return _note("No policy was tried in an environment, so there are no scores.")
+    parts = [
+        _note(
+            "A run's score is the mean over its last three evaluations: 0 is a random policy, 100 an expert. "
+            "Mean ± standard deviation over seeds; the paper's own figures are in grey beside ours."
+        ),
+        _table(tables.score_table(story.results)),
+    ]
+    summary, improvement = tables.summary_table(story.results), tables.improvement_table(story.results)
+    parts += [f"<h3>{html.escape(summary.title)}</h3>", _table(summary)]
+    if len(improvement.rows) > 1:
+        parts += [f"<h3>{html.escape(improvement.title)}</h3>", _table(improvement)]
+    return "".join(parts) + f'<div class="charts">{_profiles(story)}</div>'
+
+
+def learning_curves(story: Story) -> str:
+    """Scores over steps, a chart a dataset."""
+    charts = _by_task(
+        story,
+        lambda result: result.evaluations,
+        "score",
+        y_label="normalised score",
+        zero=True,
+    )
+    text = "Mean over seeds; the band is one standard deviation to each side."
+    return _charts(charts, "No policy was tried in an environment.", text)
+
+
+def values(story: Story) -> str:
+    """The critics' largest value against 1/(1 − γ), which no true value exceeds."""
+    charts = []
+    for task in story.tasks:
+        groups = [group for group in story.groups if group.task == task]
+        bounds = [row["q_bound"] for group in groups for row in _last_rows(group) if "q_bound" in row]
+        lines = _lines(story, groups, lambda result: result.history, "largest_q")
+        if lines:
+            limit = ("bound 1/(1 − γ)", max(bounds)) if bounds else None
+            largest = max(float(line.y.max()) for line in lines)
+            log = limit is not None and largest > 10 * limit[1]
+            charts.append(
+                line_chart(
+                    task, lines, x_label="step", y_label="largest Q", log=log, zero=not log, limit=limit
+                )
+            )
+    text = (
+        "The largest value among each stretch of batches. Rewards lie in [0, 1], so a value above the bound is wrong: "
+        "the critic overrates actions that the log lacks."
+    )
+    return _charts(charts, "No method here learns values.", text)
+
+
+def distance(story: Story) -> str:
+    """How far the policy's actions are from logged ones."""
+    charts = _by_task(
+        story, lambda result: result.history, "distance", y_label="distance in spacings", zero=True
+    )
+    text = "The policy's mean distance to the data; 1 is the spacing between neighbours in the log itself."
+    return _charts(charts, "No method here measures distances to the data.", text)
+
+
+def metric(story: Story) -> str:
+    """Both losses, the largest distance against its bound, and the checks (the paper's Figure 3)."""
+    charts = []
+    for evidence in story.evidence:
+        history, checks = evidence.learned.history, evidence.learned.checks
+        losses = [
+            _line(history, "loss_phi", "loss of Φ", 0),
+            _line(history, "loss_psi", "loss of Ψ", 1),
+        ]
+        charts.append(
+            line_chart(f"{evidence.task}: losses", losses, x_label="step", y_label="loss", log=True)
+        )
+        distances = [
+            _line(history, "mean_distance", "mean", 0),
+            _line(history, "largest_distance", "largest", 1),
+        ]
+        bound = ("bound", evidence.learned.bound)
+        charts.append(
+            line_chart(
+                f"{evidence.task}: distances",
+                distances,
+                x_label="step",
+                y_label="distance",
+                zero=True,
+                limit=bound,
+            )
+        )
+        names = {
+            "support_auc": "logged against random",
+            "noise_auc": "against noisy",
+            "agreement": "neighbours kept",
+        }
+        found = [
+            _line(rows, name, label, colour)
+            for colour, (name, label) in enumerate(names.items())
+            if (rows := [row for row in checks if name in row])
+        ]
+        if found:
+            charts.append(
+                line_chart(
+                    f"{evidence.task}: checks on held-out episodes", found, x_label="step", y_label="share"
+                )
+            )
+    return _charts(charts, "No method here learns a metric.", "")
+
+
+def noise(story: Story) -> str:
+    """d_Φ between a logged pair and a noisy copy, against the size of the noise (the paper's Figure 4)."""
+    charts, notes = [], []
+    for evidence in story.evidence:
+        try:
+            found = noise_distances(evidence.learned, _data(evidence))
+        except (PloffError, OSError) as error:
+            notes.append(_note(f"{evidence.task}: the log is not to be had here ({error})."))
+            continue
+        for what, distances in found.items():
+            labels = [f"{size:g}" for size in NOISE_SIZES]
+            title = f"{evidence.task}: noise on the {what}"
+            charts.append(
+                box_chart(title, labels, list(distances), x_label="size of the noise", y_label="distance dΦ")
+            )
+    text = (
+        "Distances of 2,000 logged pairs to noisy copies of themselves: median, quartiles, 5th and 95th percentile. "
+        "Noise is in units of half an action's range, and of a state dimension's standard deviation."
+    )
+    return _charts(charts, "No method here learns a metric.", text) + "".join(notes)
+
+
+def states(story: Story) -> str:
+    """Logged states and the nearest ones of other episodes under d_Ψ (the paper's appendix C)."""
+    parts = []
+    for evidence in story.evidence:
+        try:
+            data = _data(evidence)
+            if not pictures.can_be_drawn(data):
+                continue
+            rows = pictures.draw_states(evidence.learned, data)
+        except Exception as error:  # drawing depends on drivers that fail in ways of their own
+            parts.append(
+                _note(f"{evidence.task}: states cannot be drawn here ({type(error).__name__}: {error}).")
+            )
+            continue
+        parts.append(f"<h3>{html.escape(evidence.task)}</h3>")
+        parts += [f'<div class="states">{"".join(map(_picture, row))}</div>' for row in rows]
+    if not parts:
+        return _note("States are drawn for locomotion tasks whose metric was learned.")
+    text = "On the left a logged state, beside it the nearest states of other episodes under the learned distance dΨ."
+    return _note(text) + "".join(parts)
+
+
+def _picture(picture: pictures.Picture) -> str:
+    where = f"episode {picture.episode}, step {picture.step}"
+    text = f"{where}<br>dΨ = {picture.distance:.3g}" if picture.distance else where
+    return f'<figure><img src="{picture.image}" alt="{where}">{text}</figure>'
+
+
+def _profiles(story: Story) -> str:
+    """The share of runs above each score."""
+    found = np.array([score for *_, score in story.results.runs])
+    thresholds = np.linspace(min(0.0, found.min()), max(100.0, found.max()), PROFILE_POINTS)
+    lines = []
+    for colour, column in enumerate(story.columns):
+        column_scores = story.results.of_column(column)
+        if column_scores is not None:
+            profile = statistics.performance_profile(column_scores, thresholds)
+            lines.append(Line(column, thresholds, profile.share, profile.low, profile.high, colour))
+    return line_chart(
+        "Performance profile", lines, x_label="score τ", y_label="share of runs above τ", zero=True
+    )
+
+
+def _by_task(
+    story: Story, rows_of: Callable[[SeedResult], list[Row]], name: str, *, y_label: str, zero: bool
+) -> list[str]:
+    charts = []
+    for task in story.tasks:
+        lines = _lines(story, [group for group in story.groups if group.task == task], rows_of, name)
+        if lines:
+            charts.append(line_chart(task, lines, x_label="step", y_label=y_label, zero=zero))
+    return charts
+
+
+def _lines(
+    story: Story, groups: Iterable[Group], rows_of: Callable[[SeedResult], list[Row]], name: str
+) -> list[Line]:
+    """A curve for each method that has the quantity: mean and deviation over its seeds, at steps that all have."""
+    lines = []
+    for group in groups:
+        series = [
+            {row["step"]: row[name] for row in rows_of(result) if name in row} for result in group.seeds
+        ]
+        steps = sorted(set.intersection(*(set(each) for each in series))) if all(series) else []
+        if not steps:
+            continue
+        chosen = np.array(steps)[:: max(1, len(steps) // CURVE_POINTS)]
+        found = np.array([[each[step] for step in chosen.tolist()] for each in series])
+        mean, spread = (
+            found.mean(axis=0),
+            found.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(len(chosen)),
+        )
+        low, high = (mean - spread, mean + spread) if len(found) > 1 else (None, None)
+        lines.append(Line(group.column, chosen, mean, low, high, story.columns.index(group.column)))
+    return lines
+
+
+def _line(rows: Sequence[Row], name: str, label: str, colour: int) -> Line:
+    kept = rows[:: max(1, len(rows) // CURVE_POINTS)]
+    return Line(
+        label, np.array([row["step"] for row in kept]), np.array([row[name] for row in kept]), colour=colour
+    )
+
+
+def _last_rows(group: Group) -> list[Row]:
+    return [result.history[-1] for result in group.seeds if result.history]
+
+
+def _data(evidence: Evidence) -> Transitions:
+    if evidence.dataset is None:
+        raise PloffError("the run was given transitions, not a name")
+    return datasets.load(evidence.dataset, **evidence.reading)
+
+
+def _table(table: Table, style: str = "") -> str:
+    kinds = ["paper" if name.endswith("(paper)") else "" for name in table.header]
+    head = _cells("th", table.header, kinds)
+    body = "".join(
+        f"<tr{' class=mean' if row[0].startswith('mean,') else ''}>{_cells('td', row, kinds)}</tr>"
+        for row in table.rows
+    )
+    return f'<div class="scroll {style}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cells(tag: str, cells: Sequence[str], kinds: Sequence[str]) -> str:
+    return "".join(
+        f"<{tag}{f' class={kind}' if kind else ''}>{html.escape(cell)}</{tag}>"
+        for cell, kind in zip(cells, kinds, strict=True)
+    )
+
+
+def _charts(charts: Sequence[str], nothing: str, text: str) -> str:
+    if not charts:
+        return _note(nothing)
+    return (_note(text) if text else "") + f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{html.escape(text)}</p>'

@@ -1,0 +1,99 @@
+"""Pictures of logged states and of the states nearest to them under d_Ψ (the paper's appendix C), for locomotion."""
+
+import base64
+import dataclasses
+import os
+import struct
+import sys
+import zlib
+
+import numpy as np
+from jaxtyping import UInt8
+
+from ploff import environments
+from ploff.environments import locomotion
+from ploff.metric_training import LearnedMetric
+from ploff.neighbors import embed_logged_states
+from ploff.transitions import Transitions
+
+ROWS, NEIGHBOURS = 3, 4
+SIZE = 160  # pixels
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A state as it looks, how far it is from the first of its row, and where it stands in the log."""
+
+    image: str  # a data: address
+    distance: float
+    episode: int
+    step: int
+
+
+def can_be_drawn(data: Transitions) -> bool:
+    """Whether the log's states are those of a body that can be put into any pose."""
+    return data.origin.environment in locomotion.TASKS
+
+
+def nearest_states(
+    learned: LearnedMetric, data: Transitions, rows: int = ROWS, count: int = NEIGHBOURS, seed: int = 0
+) -> list[list[tuple[int, float]]]:
+    """For some logged states: the row itself, and the nearest row of each of the `count` nearest other episodes.
+
+    Steps of one episode follow closely on each other, so that they would be each other's neighbours under any distance.
+    """
+    seen = learned.in_units_of(data)
+    embedded = np.asarray(embed_logged_states(learned.metric, seen.to_device()))[: len(data)]
+    episodes = np.repeat(np.arange(len(data.episode_lengths())), data.episode_lengths())
+    chosen = np.sort(np.random.default_rng(seed).choice(len(data), min(rows, len(data)), replace=False))
+    found = []
+    for row in chosen:
+        distances = np.linalg.norm(embedded - embedded[row], axis=1)
+        distances[episodes == episodes[row]] = np.inf
+        order = np.argsort(distances, kind="stable")
+        _, first = np.unique(episodes[order], return_index=True)
+        nearest = [int(place) for place in order[np.sort(first)] if np.isfinite(distances[place])][:count]
+        found.append([(int(row), 0.0), *((place, float(distances[place])) for place in nearest)])
+    return found
+
+
+def draw_states(learned: LearnedMetric, data: Transitions) -> list[list[Picture]]:
+    """Rows of pictures: a logged state, then the nearest ones."""
+    draw_without_a_screen()
+    assert data.origin.environment is not None
+    env = environments.make(data.origin.environment, "d4rl", render_mode="rgb_array", width=SIZE, height=SIZE)
+    try:
+        env.reset(seed=0)
+        rows = nearest_states(learned, data)
+        return [[_picture(env, data, place, distance) for place, distance in row] for row in rows]
+    finally:
+        env.close()
+
+
+def draw_without_a_screen() -> None:
+    """Lets MuJoCo draw into memory where there is no screen, unless someone has said otherwise."""
+    if sys.platform == "linux" and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def _picture(env, data: Transitions, row: int, distance: float) -> Picture:
+    body = env.unwrapped
+    observation = np.asarray(data.in_original_units().observations[row], np.float64)
+    positions = body.model.nq - 1  # all but how far it has come, which is not observed
+    body.set_state(np.concatenate([[0.0], observation[:positions]]), observation[positions:])
+    episode, step = data.locate(row)
+    encoded = base64.b64encode(png(env.render())).decode()
+    return Picture(f"data:image/png;base64,{encoded}", distance, episode, step)
+
+
+def png(pixels: UInt8[np.ndarray, "H W 3"]) -> bytes:
+    """A picture as a PNG file."""
+    height, width, _ = pixels.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in np.ascontiguousarray(pixels))
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    body = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(body)

@@ -7,9 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 .PHONY: train test lint docs format clean
 
 train: $(VENV)/.ploff
-	$(BIN)/ploff data show sample
-	$(BIN)/ploff metric sample --out runs/sample --steps 5000
-	$(BIN)/ploff explain runs/sample --row 1000
+	$(BIN)/ploff train sample --method bc,td3-off,ploff --preset quick --out runs/sample
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

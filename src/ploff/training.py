@@ -96,6 +96,7 @@ class Loop(Generic[State]):
         self.seed, self.chunk, self.checkpoint, self.header = seed, chunk, checkpoint, dict(header or {})
         self.step, self.history, self.checks, self.memory = 0, list[Row](), list[Row](), memory
         self.checks_name, self.watch = checks_name, watch
+        self._saved = -math.inf  # a folder that cannot be written to is noticed after the first chunk
         if checkpoint is not None and checkpoint.exists():
             self._resume(checkpoint)
 
@@ -191,8 +192,6 @@ class Loop(Generic[State]):
         tracker.update(self.step, {name: shown[name] for name in watched if name in shown})
 
     def _save_now_and_then(self) -> None:
-        if not hasattr(self, "_saved"):
-            self._saved = time.monotonic()
         if time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
             self.save()
 

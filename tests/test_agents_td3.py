@@ -70,7 +70,7 @@ def test_the_critics_loss_is_the_sum_of_both_mean_squares():
     critics = Twins(Fixed(jnp.asarray(1.0)), Fixed(jnp.asarray(3.0)))  # pyright: ignore
     loss, values = td3.critic_loss(critics, a_batch([False, False]), jnp.asarray([0.0, 2.0]))
     assert float(loss) == pytest.approx((1 + 1) / 2 + (9 + 1) / 2)
-    np.testing.assert_allclose(values, [3.0, 3.0])
+    np.testing.assert_allclose(values, [[1.0, 1.0], [3.0, 3.0]])
 
 
 def test_the_targets_noise_differs_across_rows_is_clipped_and_stays_in_the_box():

@@ -10,7 +10,7 @@ Shapes: B rows, A action.
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -63,6 +63,15 @@ class TD3State(eqx.Module):
     step: Int[Array, ""]
 
 
+class Seen(NamedTuple):
+    """What the critics learned from in one step."""
+
+    rows: Int[Array, "B"]
+    batch: Batch
+    loss: Float[Array, ""]
+    values: Float[Array, "2 B"]  # of the logged actions, as both critics had them before the step
+
+
 class TD3Info(NamedTuple):
     """What an update saw."""
 
@@ -73,6 +82,7 @@ class TD3Info(NamedTuple):
     distance: Array  # of the policy's actions to the data, in spacings; NaN-free: 0 where it is not measured
 
 
+State = TypeVar("State", bound=TD3State)
 Backup = Callable[[Float[Array, "B"], Int[Array, "B"], Float[Array, "B A"]], Float[Array, "B"]]
 Objective = Callable[
     [Batch, Int[Array, "B"], Float[Array, "B A"], Float[Array, "B"]],
@@ -122,13 +132,13 @@ def act(state: TD3State, observations: Float[Array, "B *S"]) -> Float[Array, "*B
 
 
 def step(
-    state: TD3State,
+    state: State,
     log: Log,
     key: PRNGKeyArray,
     config: TD3Config,
     backup: Backup | None = None,
     objective: Objective = greedy,
-) -> tuple[TD3State, TD3Info]:
+) -> tuple[State, TD3Info]:
     """One gradient step of the critics, and every `delay`-th time of the actor and the averages of both.
 
     Args:
@@ -136,30 +146,46 @@ def step(
       backup: (min Q̄(s', ã), rows of s', π̄(s')) to what y adds to the reward; γ min Q̄ by default.
       objective: (batch, rows of s, π(s), Q₁(s, π(s))) to the actor's loss, and its mean distance to the data.
     """
+    state, seen = learn_critics(state, log, key, config, backup)
+    return learn_actor(state, seen, config, objective)
+
+
+def learn_critics(
+    state: State, log: Log, key: PRNGKeyArray, config: TD3Config, backup: Backup | None = None
+) -> tuple[State, Seen]:
+    """The critics' part of `step`, and what they saw."""
     draw_key, noise_key = jax.random.split(key)
     rows, batch = log.draw(draw_key, config.batch)
-    wanted = target(
-        state, batch, log.successors(rows), noise_key, config, backup or discounted(config.discount)
+    backup = backup or discounted(config.discount)
+    wanted = target(state, batch, log.successors(rows), noise_key, config, backup)
+    (loss, values), gradient = eqx.filter_value_and_grad(critic_loss, has_aux=True)(
+        state.critics, batch, jax.lax.stop_gradient(wanted)
     )
-    critics, critic_optimiser, (critic_loss, values) = _critic_step(state, batch, wanted, config)
-    state = dataclasses.replace(
-        state, critics=critics, critic_optimiser=critic_optimiser, step=state.step + 1
-    )
+    changes, optimiser = optax.adam(config.critic_rate).update(gradient, state.critic_optimiser)
+    critics = eqx.apply_updates(state.critics, changes)
+    state = dataclasses.replace(state, critics=critics, critic_optimiser=optimiser, step=state.step + 1)
+    return state, Seen(rows, batch, loss, values)
+
+
+def learn_actor(
+    state: State, seen: Seen, config: TD3Config, objective: Objective = greedy
+) -> tuple[State, TD3Info]:
+    """The actor's part of `step`: every `delay`-th time; otherwise nothing of it changes."""
     arrays, static = eqx.partition(state, eqx.is_array)
 
     def moving(arrays):
-        moved_state, seen = _actor_step(eqx.combine(arrays, static), batch, rows, config, objective)
-        return eqx.filter(moved_state, eqx.is_array), seen
+        moved_state, outcome = _actor_step(eqx.combine(arrays, static), seen, config, objective)
+        return eqx.filter(moved_state, eqx.is_array), outcome
 
     def resting(arrays):
         return arrays, (jnp.zeros(()), jnp.zeros(()))
 
     arrays, (loss, distance) = jax.lax.cond(state.step % config.delay == 0, moving, resting, arrays)
     info = TD3Info(
-        critic_loss=critic_loss,
+        critic_loss=seen.loss,
         actor_loss=loss * config.delay,  # a mean over steps is then a mean over the actor's own
-        mean_q=jnp.mean(values),
-        largest_q=jnp.max(values),
+        mean_q=jnp.mean(seen.values),
+        largest_q=jnp.max(seen.values),
         distance=distance * config.delay,
     )
     return eqx.combine(arrays, static), info
@@ -191,27 +217,22 @@ def smoothed(
     return jnp.clip(actions + noise * jnp.asarray(space.half_range, jnp.float32), low, high)
 
 
-def critic_loss(critics: Twins, batch: Batch, wanted: Float[Array, "B"]) -> tuple[Array, Array]:
+def critic_loss(
+    critics: Twins, batch: Batch, wanted: Float[Array, "B"]
+) -> tuple[Float[Array, ""], Float[Array, "2 B"]]:
     """Σ_j mean (Q_j − y)², and both critics' values."""
-    first, second = critics(batch.observations, batch.actions)
-    loss = jnp.mean(jnp.square(first - wanted)) + jnp.mean(jnp.square(second - wanted))
-    return loss, jnp.maximum(first, second)
-
-
-def _critic_step(state: TD3State, batch: Batch, wanted: Array, config: TD3Config):
-    (loss, values), gradient = eqx.filter_value_and_grad(critic_loss, has_aux=True)(
-        state.critics, batch, jax.lax.stop_gradient(wanted)
-    )
-    changes, optimiser = optax.adam(config.critic_rate).update(gradient, state.critic_optimiser)
-    return eqx.apply_updates(state.critics, changes), optimiser, (loss, values)
+    values = jnp.stack(critics(batch.observations, batch.actions))
+    return jnp.sum(jnp.mean(jnp.square(values - wanted), axis=-1)), values
 
 
 def _actor_step(
-    state: TD3State, batch: Batch, rows: Array, config: TD3Config, objective: Objective
-) -> tuple[TD3State, tuple[Array, Array]]:
+    state: State, seen: Seen, config: TD3Config, objective: Objective
+) -> tuple[State, tuple[Array, Array]]:
+    observations = seen.batch.observations
+
     def loss(actor: Actor) -> tuple[Array, Array]:
-        actions = actor(batch.observations)
-        return objective(batch, rows, actions, state.critics.first(batch.observations, actions))
+        actions = actor(observations)
+        return objective(seen.batch, seen.rows, actions, state.critics.first(observations, actions))
 
     (value, distance), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(state.actor)
     changes, optimiser = optax.adam(config.actor_rate).update(gradient, state.actor_optimiser)

@@ -1,10 +1,12 @@
 r"""What closeness to the data is worth: the paper's three bonuses and a density (paper, section 4.2).
 
     value:    b = Q̄ e^{−βd}       exp:  b = e^{−βd}       penalty:  b = 1 − e^{βd}       d = min_i d_i
-    density:  b = log (1/k) Σ_i e^{−β d_i² / 2}
+    density:  b = log Σ_i p_i e^{−β d_i² / 2},      p_i ∝ e^{κ z_i}
 
 d_i are the distances to the k pairs logged nearby. The first three look at the nearest alone: any logged action is as
-good as another. The density also asks how many there are, and unlike e^{−βd} keeps its pull far from the data.
+good as another. The density asks how many there are and, with κ > 0, how good: z_i is the value that the critic gives
+the i-th pair, less the mean over the k, in units of their deviation. Neighbours are alike in what they lead to, so where
+their values differ, their actions are the reason. Unlike e^{−βd}, the density keeps its pull far from the data.
 
 What the critic's target adds to the reward, `backed_up`:
 
@@ -30,11 +32,23 @@ CriticForm = Literal["contractive", "paper"]
 
 
 def bonus(
-    form: Bonus, value: Float[Array, "B"], distances: Float[Array, "B k"], sharpness: float
+    form: Bonus,
+    value: Float[Array, "B"],
+    distances: Float[Array, "B k"],
+    sharpness: float,
+    log_weights: Float[Array, "B k"] | None = None,
 ) -> Float[Array, "B"]:
-    """b(s, a), from Q̄(s, a) and the distances of (s, a) to the pairs logged nearby; `sharpness` is β."""
+    """b(s, a), from Q̄(s, a) and the distances of (s, a) to the pairs logged nearby.
+
+    Args:
+      form: which bonus.
+      value: Q̄(s, a), for the bonus that multiplies it.
+      distances: d_i.
+      sharpness: β.
+      log_weights: log p_i, for the density; all alike by default.
+    """
     if form == "density":
-        return log_density(distances, sharpness)
+        return log_density(distances, sharpness, log_weights)
     nearest = jnp.min(distances, axis=-1)
     if form == "penalty":
         return 1.0 - jnp.exp(sharpness * nearest)
@@ -42,10 +56,20 @@ def bonus(
     return value * closeness if form == "value" else closeness
 
 
-def log_density(distances: Float[Array, "B k"], sharpness: float) -> Float[Array, "B"]:
-    """Log (1/k) Σ_i e^{−β d_i² / 2}: at most 0, and 0 only where all neighbours are at distance 0."""
-    exponents = -0.5 * sharpness * jnp.square(distances)
-    return jax.nn.logsumexp(exponents, axis=-1) - math.log(distances.shape[-1])
+def log_density(
+    distances: Float[Array, "B k"], sharpness: float, log_weights: Float[Array, "B k"] | None = None
+) -> Float[Array, "B"]:
+    """Log Σ_i p_i e^{−β d_i² / 2}: at most 0, and 0 only where all neighbours that count are at distance 0."""
+    if log_weights is None:
+        log_weights = jnp.full_like(distances, -math.log(distances.shape[-1]))
+    return jax.nn.logsumexp(log_weights - 0.5 * sharpness * jnp.square(distances), axis=-1)
+
+
+def merits(values: Float[Array, "B k"], sway: float) -> Float[Array, "B k"]:
+    """Log p_i: the log-softmax of `sway` (κ) times the values' standard scores within each row."""
+    centred = values - jnp.mean(values, axis=-1, keepdims=True)
+    deviation = jnp.sqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True))
+    return jax.nn.log_softmax(sway * centred / jnp.maximum(deviation, 1e-6), axis=-1)
 
 
 def backed_up(
@@ -57,9 +81,10 @@ def backed_up(
     discount: float,
     weight: float,
     sharpness: float,
+    log_weights: Float[Array, "B k"] | None = None,
 ) -> Float[Array, "B"]:
-    """What the target adds to the reward where the process went on; `weight` is α_c."""
-    earned = bonus(form, value, distances, sharpness)
+    """What the target adds to the reward where the process went on; `weight` is α_c, the others as for `bonus`."""
+    earned = bonus(form, value, distances, sharpness, log_weights)
     if critic == "paper":
         return discount * value + weight * earned
     if form == "value":

@@ -3,20 +3,23 @@ r"""PLOff: TD3 that is paid to stay close to its evidence (paper, section 4).
     actor:   max mean [ Q(s, π(s)) / |Q| + α_a b(s, π(s)) ]                 |Q|: the batch's mean, a constant
     critic:  y = r + (1 − terminal) backed_up(Q̄(s', ã), d(s', π̄(s')))       see `ploff.agents.bonus`
 
-Distances are in units of the log's own spacing, and values in units of their own size, so that one setting fits logs of
+Distances are in units of the log's own spread, and values in units of their own size, so that one setting fits logs of
 different scales. The distance is that of the target policy's action without its smoothing noise: noise must not cost an
 action that is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
+
+The density weighs logged pairs by what the critics think of them. Those values are not computed for the purpose: each
+step leaves the values of its own batch in a table with a row a transition.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
-from ploff.agents.bonus import Bonus, CriticForm, backed_up, bonus
+from ploff.agents.bonus import Bonus, CriticForm, backed_up, bonus, merits
 from ploff.agents.log import Evidence, Log
 from ploff.agents.td3 import TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
@@ -28,53 +31,59 @@ class PloffConfig(TD3Config):
     """One setting for all tasks; `PloffConfig.paper()` is the printed one."""
 
     layer_norm: bool = True
+    target_rate: float = 0.02
     bonus: Bonus = "density"
     critic_form: CriticForm = "contractive"
     actor_weight: float = 0.4  # α_a
     critic_weight: float = 0.0  # α_c
     sharpness: float = 1.0  # β
-    spacings: bool = True  # distances in units of the log's spacing, or as learned
+    sway: float = 1.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
+    unit: Literal["spread", "spacing", "learned"] = "spread"  # of distances: the log's own, or as they are
     normalise: bool = True  # the value in the actor's loss, by its mean size
 
     def __post_init__(self):
         super().__post_init__()
-        if min(self.actor_weight, self.critic_weight, self.sharpness) < 0:
-            raise PloffError("actor_weight, critic_weight and sharpness must not be negative")
+        if min(self.actor_weight, self.critic_weight, self.sharpness, self.sway) < 0:
+            raise PloffError("actor_weight, critic_weight, sharpness and sway must not be negative")
 
     @classmethod
     def paper(cls, **changes: Any) -> "PloffConfig":
         """As printed for locomotion; hand manipulation has both weights at 10."""
         printed = {
             "layer_norm": False,
+            "target_rate": 0.005,
             "bonus": "value",
             "critic_form": "paper",
             "actor_weight": 5.0,
             "critic_weight": 1.0,
             "sharpness": 0.5,
-            "spacings": False,
+            "unit": "learned",
             "normalise": False,
         }
         return cls(**{**printed, **changes})
 
 
-init, act = td3.init, td3.act
+class PloffState(TD3State):
+    """TD3's, and the critics' latest values of the logged pairs."""
+
+    believed: Float[Array, "N"]
 
 
-def update(state: TD3State, log: Log, key: PRNGKeyArray, config: PloffConfig) -> tuple[TD3State, TD3Info]:
+def init(key: PRNGKeyArray, log: Log, config: PloffConfig) -> PloffState:
+    """Fresh networks, and no belief yet: all logged pairs are alike."""
+    fresh = td3.init(key, log, config)
+    return PloffState(**{**vars(fresh), "believed": jnp.zeros(len(log.data))})
+
+
+act = td3.act
+
+
+def update(state: PloffState, log: Log, key: PRNGKeyArray, config: PloffConfig) -> tuple[PloffState, TD3Info]:
     """One step of TD3 with the bonus in the actor's loss and in the critics' target."""
     evidence = log.evidence
     if evidence is None:
         raise PloffError("ploff needs distances to the data: a log with evidence")
-
-    def objective(
-        batch: Batch, rows: Int[Array, "B"], actions: Float[Array, "B A"], value: Float[Array, "B"]
-    ) -> tuple[Array, Array]:
-        distances = _distances(evidence, rows, actions, config)
-        earned = bonus(config.bonus, value, distances, config.sharpness)
-        size = jnp.mean(jnp.abs(jax.lax.stop_gradient(value))) if config.normalise else 1.0
-        scale = size if config.bonus == "value" else 1.0  # that bonus has the units of the value
-        loss = -jnp.mean(value) / size - config.actor_weight * jnp.mean(earned) / scale
-        return loss, jnp.mean(jnp.min(distances, axis=-1))
+    view = _View(evidence, state.believed, config)
 
     def backup(value: Array, rows: Array, actions: Array) -> Array:
         if config.critic_weight == 0:
@@ -83,16 +92,43 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: PloffConfig) ->
             config.bonus,
             config.critic_form,
             value,
-            _distances(evidence, rows, actions, config),
+            view.distances(rows, actions),
             discount=config.discount,
             weight=config.critic_weight,
             sharpness=config.sharpness,
+            log_weights=view.log_weights(rows),
         )
 
-    return td3.step(state, log, key, config, backup, objective)
+    def objective(
+        batch: Batch, rows: Int[Array, "B"], actions: Float[Array, "B A"], value: Float[Array, "B"]
+    ) -> tuple[Array, Array]:
+        distances = view.distances(rows, actions)
+        earned = bonus(config.bonus, value, distances, config.sharpness, view.log_weights(rows))
+        size = jnp.mean(jnp.abs(jax.lax.stop_gradient(value))) if config.normalise else 1.0
+        scale = size if config.bonus == "value" else 1.0  # that bonus has the units of the value
+        loss = -jnp.mean(value) / size - config.actor_weight * jnp.mean(earned) / scale
+        nearest = jnp.mean(jnp.min(distances, axis=-1))
+        return loss, nearest * view.unit / evidence.spacing
+
+    state, seen = td3.learn_critics(state, log, key, config, backup)
+    believed = state.believed.at[seen.rows].set(jnp.min(seen.values, axis=0))
+    return td3.learn_actor(dataclasses.replace(state, believed=believed), seen, config, objective)
 
 
-def _distances(evidence: Evidence, rows: Array, actions: Array, config: PloffConfig) -> Float[Array, "B k"]:
-    if config.spacings:
-        return evidence.neighbour_distances(rows, actions)
-    return evidence.logged.neighbour_distances(rows, actions)
+class _View:
+    """The evidence as a configuration looks at it."""
+
+    def __init__(self, evidence: Evidence, believed: Float[Array, "N"], config: PloffConfig):
+        self.logged, self.believed, self.config = evidence.logged, believed, config
+        units = {"spread": evidence.spread, "spacing": evidence.spacing, "learned": jnp.ones(())}
+        self.unit = units[config.unit]
+
+    def distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
+        """To the pairs logged nearby."""
+        return self.logged.neighbour_distances(rows, actions) / self.unit
+
+    def log_weights(self, rows: Int[Array, "B"]) -> Float[Array, "B k"] | None:
+        """Of those pairs in the density; None where all count alike."""
+        if self.config.bonus != "density" or self.config.sway == 0:
+            return None
+        return merits(self.believed[self.logged.neighbours[rows]], self.config.sway)

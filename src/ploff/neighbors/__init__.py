@@ -18,6 +18,7 @@ from ploff.neighbors.distance import (
     embed_logged_states,
     exact_distance,
     spacing,
+    spread,
 )
 from ploff.neighbors.search import Report, SearchConfig
 from ploff.neighbors.table import NeighbourTable, Source, build_table, load_table
@@ -40,6 +41,7 @@ __all__ = [
     "find_neighbours",
     "load_table",
     "spacing",
+    "spread",
 ]
 
 

@@ -157,6 +157,18 @@ def spacing(logged: DataDistance, sample: int | None = 20_000, seed: int = 0) ->
     return float(np.median(apart))
 
 
+def spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
+    """The median distance of a logged pair to the other pairs logged nearby: how wide a neighbourhood is."""
+    count = logged.pairs.shape[0]
+    if count < 2 or logged.neighbours.shape[1] < 2:
+        raise DataError("a log of one transition, or of one neighbour a state, has no distances of its own")
+    rows = np.sort(np.random.default_rng(seed).choice(count, min(sample, count), replace=False))
+    apart = np.median(_over_blocks(lambda block: _to_others(logged, block), rows))
+    if apart == 0:
+        raise DataError("most logged pairs have exact copies: the log has no spread to measure distances by")
+    return float(apart)
+
+
 def embed_logged_states(metric: Embedding, data: Transitions) -> Float[np.ndarray, "M E"]:
     """Ψ of every state of a log; `data` is on the device."""
     return _over_blocks(lambda rows: _embed_states(metric, data.states(rows)), np.arange(data.num_states))
@@ -196,6 +208,10 @@ def _distances_to(logged: DataDistance, observations: Array, actions: Array, nea
 
 
 @eqx.filter_jit
-def _nearest_other(logged: DataDistance, rows: Array) -> Array:
+def _to_others(logged: DataDistance, rows: Array) -> Array:
     own, others = logged.pairs[rows], logged.pairs[logged.neighbours[rows, 1:]]
-    return jnp.min(logged.metric.pair_distance(own[:, None], others), axis=-1)
+    return logged.metric.pair_distance(own[:, None], others)
+
+
+def _nearest_other(logged: DataDistance, rows: Array) -> Array:
+    return jnp.min(_to_others(logged, rows), axis=-1)

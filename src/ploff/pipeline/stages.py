@@ -9,7 +9,6 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-import jax.numpy as jnp
 import numpy as np
 
 from ploff import neighbors, storage
@@ -60,8 +59,7 @@ def build_log(kind: EvidenceKind, folder: pathlib.Path, data: Transitions) -> tu
     table = neighbors.load_table(path, source)
     shared = dataclasses.replace(device, observation_units=seen.to_device().observation_units)
     logged = DataDistance.init(metric, shared, np.asarray(table.rows))
-    spacing = jnp.asarray(neighbors.spacing(logged), jnp.float32)
-    return Log.of(device, Evidence(logged, spacing)), source.metric
+    return Log.of(device, Evidence.of(logged)), source.metric
 
 
 def data_distance(

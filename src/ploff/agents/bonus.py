@@ -5,8 +5,8 @@ r"""What closeness to the data is worth: the paper's three bonuses and a density
 
 d_i are the distances to the k pairs logged nearby. The first three look at the nearest alone: any logged action is as
 good as another. The density asks how many there are and, with κ > 0, how good: z_i is the value that the critic gives
-the i-th pair, less the mean over the k, in units of their deviation. Neighbours are alike in what they lead to, so where
-their values differ, their actions are the reason. Unlike e^{−βd}, the density keeps its pull far from the data.
+the i-th pair, less the mean over the k, in units of their deviation. Neighbours are alike in what they lead to, so
+where their values differ, their actions are the reason. Unlike e^{−βd}, the density keeps its pull far from the data.
 
 What the critic's target adds to the reward, `backed_up`:
 

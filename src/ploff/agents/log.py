@@ -3,25 +3,33 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ploff import neighbors
 from ploff.errors import PloffError
 from ploff.neighbors import DataDistance
 from ploff.transitions import UNKNOWN, Batch, Transitions
 
 
 class Evidence(eqx.Module):
-    """Distances to the data in units of the log's own spacing: 1 is what lies between neighbours in the log."""
+    """How far an action is from the data, and the log's own measures of far."""
 
     logged: DataDistance
-    spacing: Float[Array, ""]
+    spacing: Float[Array, ""]  # the median distance of a logged pair to the nearest other
+    spread: Float[Array, ""]  # the median distance of a logged pair to those logged nearby
+
+    @classmethod
+    def of(cls, logged: DataDistance) -> "Evidence":
+        """Measures the log by itself."""
+        own = (neighbors.spacing(logged), neighbors.spread(logged))
+        return cls(logged, *(jnp.asarray(x, jnp.float32) for x in own))
 
     def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
-        """The distance of each action, taken in the state of that row, to the k pairs logged nearby."""
+        """The distance of each action, taken in the state of that row, to the k pairs logged nearby, in spacings."""
         return self.logged.neighbour_distances(rows, actions) / self.spacing
 
     def distance(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B"]:
-        """d_D(s, a) in states of the log, by row."""
+        """d_D(s, a) in states of the log, by row, in spacings: 1 is what lies between neighbours in the log."""
         return jnp.min(self.neighbour_distances(rows, actions), axis=-1)
 
 
@@ -53,3 +61,14 @@ class Log(eqx.Module):
         """The rows of the states that followed; the state itself where none is known."""
         followed = jnp.asarray(self.data.successors)[rows]
         return jnp.where(followed == UNKNOWN, rows, followed)
+
+    def logged_actions(self, states: Int[Array, "B"]) -> tuple[Float[Array, "B A"], Bool[Array, "B"]]:
+        """The actions that were taken in these states, and whether there are any: none after an episode's last."""
+        acted = states < len(self.data)
+        actions = jnp.asarray(self.data.actions)[jnp.where(acted, states, 0)]
+        return self.data.action_space.encode(actions), acted
+
+    @property
+    def reward_unit(self) -> Float[Array, ""]:
+        """What a training reward of 1 is worth in the environment's own reward, in which published weights are."""
+        return jnp.asarray(self.data.reward_units.scale)

@@ -34,7 +34,6 @@ VARIANTS = {
     "v=1": dataclasses.replace(PRINTED, bounded=True, next_actions="log", state_weight=1.0),
     "default": MetricConfig(),
 }
-ACTION_WEIGHTS = (0.0, 0.3, 1.0, 3.0, 10.0)
 
 
 def support(metric, data, split) -> dict[str, float]:
@@ -54,8 +53,8 @@ def reweighted(learned: LearnedMetric, data: Transitions, weight: float) -> Pseu
     return dataclasses.replace(learned.metric, action_scale=tuple(float(x) for x in scale))
 
 
-def rows_of(path: str, name: str, steps: int, seed: int) -> list[dict]:
-    """Trains one variant on one dataset, and measures it for every weight."""
+def rows_of(path: str, name: str, steps: int, seed: int, weights: tuple[float, ...]) -> list[dict]:
+    """Trains one variant on one dataset, and measures it for every weight; the default for its own."""
     data = datasets.load(path)
     training = MetricTraining(steps=steps, settle=False, check_every=max(500, steps // 500 * 500), seed=seed)
     task = data.origin.name
@@ -69,7 +68,7 @@ def rows_of(path: str, name: str, steps: int, seed: int) -> list[dict]:
     split = quality.Split.by_episode(data, training.held_out, seed)
     largest = max(row["largest_distance"] for row in learned.history) / learned.bound
     residual = quality.residual(learned.metric, data, split.held_out, jax.random.key(2), config)
-    weights = (config.action_weight,) if name == "default" else ACTION_WEIGHTS
+    weights = (config.action_weight,) if name == "default" else weights
     shared = {
         "residual": round(residual, 4),
         "mean_distance": round(learned.history[-1]["mean_distance"], 4),
@@ -92,15 +91,17 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variants", default=",".join(["L2", *VARIANTS]))
+    parser.add_argument("--weights", default="0,0.3,1,3,10", help="of the action term")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
+    weights = tuple(float(weight) for weight in options.weights.split(","))
     rows = list(csv.DictReader(options.out.open())) if options.out.exists() else []
     for name in options.variants.split(","):
         for path in options.files:
             task, steps = datasets.load(path).origin.name, 0 if name == "L2" else options.steps
             if any((row["task"], row["variant"], row["steps"]) == (task, name, str(steps)) for row in rows):
                 continue
-            found = rows_of(path, name, options.steps, options.seed)
+            found = rows_of(path, name, options.steps, options.seed, weights)
             rows += [{key: str(value) for key, value in row.items()} for row in found]
             columns = max(rows, key=len)
             write_csv(options.out, [{key: row.get(key, "") for key in columns} for row in rows])  # pyright: ignore

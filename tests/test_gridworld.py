@@ -11,6 +11,13 @@ from ploff.cli import main
 from ploff.errors import PloffError
 from ploff.figures.gridworld import draw_gridworld
 from ploff.gridworld import Gridworld, Maze, QLearningConfig, as_steps, full_coverage_log, q_learning
+from ploff.gridworld_learning import (
+    count_visits,
+    errors_by_visits,
+    learn_distances,
+    relative_error,
+    state_errors,
+)
 from ploff.tabular import Steps, apply_samples, bellman, exact_state_distances
 
 DISCOUNT = 0.9
@@ -167,9 +174,10 @@ def test_the_distance_from_the_goal_is_what_a_random_walk_loses_on_its_way(exact
 def test_distances_respect_the_walls(exact, maze):
     from_goal = exact[maze.goal]
     goal_row, goal_column = maze.cells[maze.goal]
-    behind_the_wall = maze.state_at(goal_row, goal_column - 3)
-    same_room_as_far = maze.state_at(goal_row + 3, goal_column)
-    assert from_goal[behind_the_wall] > from_goal[same_room_as_far] + 1
+    behind_the_wall = maze.state_at(goal_row, goal_column - 4)
+    same_room_as_far = maze.state_at(goal_row + 4, goal_column)
+    # 10 is as far as can be; what is missing from it is what a random walk still collects.
+    assert 10 - from_goal[same_room_as_far] > 50 * (10 - from_goal[behind_the_wall])
     # Over all states the order of distances is the order of ways to walk, not that of straight lines.
     walked = walking_distances(maze)[maze.goal]
     straight = np.linalg.norm(maze.cells - maze.cells[maze.goal], axis=1)
@@ -183,13 +191,47 @@ def test_the_figure_has_a_row_for_each_kind_of_distance(exact, maze):
     titles = [axis.get_title() for axis in both.axes]
     assert "learned distance from the goal" in titles
     assert "all pairs of states" in titles
+    with_visits = draw_gridworld(maze, exact, learned=exact * 1.1, visits=np.ones((len(exact), 4)))
+    assert len(with_visits.axes) == len(both.axes) + 3 + 2
     with pytest.raises(PloffError, match="learned distances must have shape"):
         draw_gridworld(maze, exact, learned=exact[:3])
 
 
+def test_errors_and_visits_in_numbers():
+    exact = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])  # mean 4/3
+    learned = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 2.0], [5.0, 2.0, 0.0]])
+    assert relative_error(learned, exact) == pytest.approx(4 / 12)
+    np.testing.assert_allclose(state_errors(learned, exact), [0.5, 0.0, 0.5])
+    visits = np.array([[7, 0], [30, 20], [6, 9]])
+    assert errors_by_visits(learned, exact, visits) == [
+        ("0", 1, pytest.approx(0.5)),
+        ("5 to 9", 1, pytest.approx(0.5)),
+        ("20 or more", 1, pytest.approx(0.0)),
+    ]
+
+
+def test_visits_are_counted_from_the_log():
+    np.testing.assert_array_equal(count_visits(full_coverage_log(SMALL)), np.ones((4, 4)))
+    log = q_learning(SMALL, QLearningConfig(episodes=3), seed=0).transitions
+    steps, counts = as_steps(log), count_visits(log)
+    assert counts.sum() == len(log)
+    for state, action in np.ndindex(4, 4):
+        assert counts[state, action] == np.sum((steps.states == state) & (steps.actions == action))
+
+
+def test_distances_learned_from_every_transition_are_the_exact_ones_where_the_norm_can_hold_them():
+    corridor = Maze("##### #..G# #####")  # a line, and so are its distances; a short horizon is learned soon
+    exact = exact_state_distances(corridor.mdp(), 0.5)
+    learned = learn_distances(full_coverage_log(corridor), 0.5, steps=1000, seed=0, quiet=True)
+    assert relative_error(learned, exact) < 0.02
+
+
 def test_the_command_writes_the_picture(tmp_path, capsys):
     main(["gridworld", "--out", str(tmp_path / "new"), "--steps", "200"])
-    assert "gridworld.png" in capsys.readouterr().err.replace("\n", "")
+    said = capsys.readouterr().err
+    assert "gridworld.png" in said.replace("\n", "")
+    assert "rarest action logged 20 or more times" in said
+    assert said.count("worst: row") == 3
     assert (tmp_path / "new" / "gridworld.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SystemExit) as leaving:
         main(["gridworld", "--out", str(tmp_path), "--discount", "1.5"])

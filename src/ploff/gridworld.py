@@ -1,9 +1,9 @@
 """The paper's gridworld (Figure 2): rooms, walls, one state that pays, 50 steps an episode.
 
-The paper does not print its maze, so this one is ours. Moves are certain; a move into a wall stays where it
-is. Every step that ends in the goal pays 1, every other step 0. The goal is never left, and reaching it does
-not end the episode: only the time limit does, so the log knows what follows in every state, the goal
-included.
+The paper does not print its maze, so this one is ours, with the goal in a corner. Moves are certain; a move
+into a wall stays where it is. Every step that ends in the goal pays 1, every other step 0. The goal is never
+left, and reaching it does not end the episode: only the time limit does, so the log knows what follows in
+every state, the goal included.
 
 Shapes: S states (the free cells, numbered row by row), A = 4 actions (up, right, down, left).
 """
@@ -24,9 +24,9 @@ ENVIRONMENT_ID = "ploff/Gridworld-v0"
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))  # up, right, down, left: rows grow downwards
 ROOMS = """
 ###########
+#...#.#..G#
 #...#.#...#
-#...#.#...#
-#.....#.G.#
+#.....#...#
 #...#.#...#
 #...#.....#
 ##.##.#...#

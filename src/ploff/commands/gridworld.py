@@ -1,9 +1,11 @@
 """`ploff gridworld`: the paper's Figure 2."""
 
 import dataclasses
-import math
 import pathlib
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from ploff.gridworld import Maze
 
 
 @dataclasses.dataclass
@@ -14,42 +16,48 @@ class Gridworld:
     log: Literal["q-learning", "full"] = (
         "q-learning"  # what Q-learning saw, as in the paper, or every transition once
     )
-    steps: int = 20_000  # of metric learning; 0 draws the exact distances alone
+    steps: int = 10_000  # of metric learning; 0 draws the exact distances alone
     discount: float = 0.9  # γ of the distance
     seed: int = 0
 
     def run(self) -> None:
         """Computes the distances and draws them."""
-        import numpy as np
-
         from ploff.figures.canvas import save_figure
         from ploff.figures.gridworld import draw_gridworld
         from ploff.gridworld import Maze, full_coverage_log, q_learning
-        from ploff.metric_training import MetricTraining, learn_metric
+        from ploff.gridworld_learning import count_visits, learn_distances
         from ploff.progress import console
-        from ploff.pseudometric import MetricConfig
         from ploff.tabular import exact_state_distances
 
         maze = Maze()
-        exact, learned = exact_state_distances(maze.mdp(), self.discount), None
+        exact, learned, visits = exact_state_distances(maze.mdp(), self.discount), None, None
         if self.steps:
-            data = (
-                full_coverage_log(maze)
-                if self.log == "full"
-                else q_learning(maze, seed=self.seed).transitions
-            )
-            config = MetricConfig.exact_operator(discount=self.discount, target_rate=0.02)
-            training = MetricTraining(
-                steps=self.steps, settle=False, check_every=self.steps, chunk=math.gcd(self.steps, 500),
-                held_out=0.0, seed=self.seed,
-            )  # fmt: skip
-            metric = learn_metric(data, config, training)
-            learned = metric.state_distances(np.eye(len(maze.cells), dtype=np.float32))
-            error = np.abs(learned - exact).mean() / exact.mean()
-            console.print(
-                f"learned from {data.origin.name}: mean error {error:.1%} of the mean distance",
-                highlight=False,
-            )
+            full = self.log == "full"
+            log = full_coverage_log(maze) if full else q_learning(maze, seed=self.seed).transitions
+            learned = learn_distances(log, self.discount, self.steps, self.seed)
+            visits = None if full else count_visits(log)
+            for line in _report(log.origin.name, maze, exact, learned, visits):
+                console.print(line, highlight=False)
         path = self.out / "gridworld.png"
-        save_figure(draw_gridworld(maze, exact, learned), path)
+        save_figure(draw_gridworld(maze, exact, learned, visits), path)
         console.print(f"wrote {path}", highlight=False)
+
+
+def _report(name: str, maze: "Maze", exact: Any, learned: Any, visits: Any) -> list[str]:
+    """How far the learned distances are from the exact ones, where they are worst, and what the log has there."""
+    from ploff.gridworld_learning import errors_by_visits, relative_error, state_errors
+
+    lines = [f"learned from {name}: mean error {relative_error(learned, exact):.1%} of the mean distance"]
+    if visits is None:
+        return lines
+    lines += [
+        f"  rarest action logged {group.times} times: {group.states} states, error {group.error:.1%}"
+        for group in errors_by_visits(learned, exact, visits)
+    ]
+    errors = state_errors(learned, exact)
+    for state in errors.argsort()[:-4:-1]:
+        (row, column), counts = maze.cells[state], ", ".join(map(str, visits[state]))
+        lines.append(
+            f"  worst: row {row}, column {column}, error {errors[state]:.1%}, actions logged {counts}"
+        )
+    return lines

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 ray = pytest.importorskip("ray")
-from benchmark_cases import TARGET, drive, executed, job  # noqa: E402
+from benchmark_cases import TARGET, drive, executed, hopper_log, job, small_suite  # noqa: E402
 from ploff.benchmark.ray_pool import RayPool  # noqa: E402
+from ploff.benchmark.run import run_suite  # noqa: E402
 from ploff.benchmark.schedule import run_jobs  # noqa: E402
 from ploff.benchmark.store import Store  # noqa: E402
 from ploff.errors import PloffError  # noqa: E402
@@ -67,6 +68,20 @@ def test_a_killed_worker_of_the_cluster_loses_only_its_job_which_is_run_again(cl
     assert failed == []
     assert all(store.is_done(each.key) for each in jobs)
     assert Counter(executed(tmp_path)) == {"victim": 2, "other": 1}
+
+
+@pytest.mark.skipif(
+    not os.environ.get("PLOFF_SLOW_TESTS"), reason="takes minutes; PLOFF_SLOW_TESTS=1 runs it"
+)
+def test_a_suite_has_the_same_tables_from_the_cluster_as_from_local_workers(cluster, tmp_path):
+    suite = small_suite(hopper_log(tmp_path))
+    here = run_suite(suite, tmp_path / "local", workers=2, quiet=True)
+    there = run_suite(suite, tmp_path / "ray", ray=cluster.address, quiet=True)
+    assert here.failures == there.failures == []
+    assert len(here.results.runs) == 6
+    assert here.results == there.results
+    for name in ("scores.csv", "table.csv", "table.tex", "tables.md"):
+        assert (tmp_path / "local" / name).read_text() == (tmp_path / "ray" / name).read_text()
 
 
 def test_an_address_where_nothing_answers_is_said_in_one_line(tmp_path):

@@ -32,6 +32,7 @@ class Outcome:
     choices: list[search.Choice]
     failures: list[Record]
     seconds: float
+    busy: float  # share of the workers' time in which they had a job
 
 
 def run_suite(
@@ -54,6 +55,7 @@ def run_suite(
       quiet: show no progress.
     """
     began, store = time.monotonic(), Store(folder)
+    before = {key for key in store.records if store.is_done(key)}
     with store.writing(), _pool(folder, workers, ray, target) as pool:
         warn_of_torn_lines(store)
         storage.write_json(store.folder / SUITE, to_json(suite))
@@ -65,9 +67,11 @@ def run_suite(
         storage.write_json(store.folder / SUITE, to_json(chosen))
         plan = make_plan(chosen)
         failures = run_jobs(plan.jobs, pool, store, quiet=quiet)
-    results = Results.of(chosen, plan, store)
+        slots = pool.slots
+    results, seconds = Results.of(chosen, plan, store), time.monotonic() - began
     write_tables(results, folder)
-    return Outcome(chosen, results, choices, failures, time.monotonic() - began)
+    worked = sum(record["seconds"] for key, record in store.records.items() if key not in before)
+    return Outcome(chosen, results, choices, failures, seconds, worked / (slots * seconds))
 
 
 def load_results(folder: str | os.PathLike[str]) -> tuple[Suite, Plan, Store]:
@@ -116,7 +120,10 @@ def to_json(suite: Suite) -> dict[str, Any]:
 
 
 def show(outcome: Outcome) -> None:
-    """Says what was chosen, and what failed and why."""
+    """Says how long it took, what was chosen, and what failed and why."""
+    console.print(
+        f"{estimate.in_words(outcome.seconds)}, workers busy {outcome.busy:.0%} of the time", highlight=False
+    )
     for choice in outcome.choices:
         console.print(
             f"chosen for {choice.column} on {choice.family}: {choice.settings} (mean score {choice.score:.1f})",

@@ -88,7 +88,7 @@ def score_table(results: Results) -> Table:
     for task in results.tasks:
         families.setdefault(family_of(task), []).append(task)
     for family, tasks in families.items():
-        rows += [[_short(task), *_cells(results, [task])] for task in tasks]
+        rows += [[short_name(task), *_cells(results, [task])] for task in tasks]
         if len(tasks) > 1:
             rows.append([f"mean, {family}", *_cells(results, tasks)])
     return Table("Normalised score, mean ± deviation over seeds", tuple(header), tuple(map(tuple, rows)))
@@ -180,7 +180,8 @@ def _improvement(first: Scores, second: Scores, seed: int) -> str:
     return f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
-def _short(task: str) -> str:
+def short_name(task: str) -> str:
+    """A task as people call it; a file by its name alone."""
     return pathlib.Path(task).stem if pathlib.Path(task).suffix else task
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ploff import pipeline
 from ploff.benchmark import run as suites
 from ploff.benchmark.schedule import BLOCKED
-from ploff.benchmark.tables import Results
+from ploff.benchmark.tables import Results, short_name
 from ploff.errors import PloffError
 from ploff.metric_training import CHECKPOINT, LearnedMetric, load_metric
 from ploff.pipeline.runs import SeedResult, metric_folder, read_config
@@ -102,7 +102,7 @@ def _of_suite(
             for folder in dict.fromkeys(done.values()):
                 run = pipeline.load_run(path / folder)
                 seeds = [result for result in run.seeds if result.seed in done]
-                yield Group(task, column.name, run.config, seeds), run.folder
+                yield Group(short_name(task), column.name, run.config, seeds), run.folder
 
 
 def _distinct(groups: list[Group]) -> list[Group]:

@@ -1,0 +1,121 @@
+r"""Stochastic policies. Densities are over actions in units of half their range, in [−1, 1].
+
+    squashed:  a = tanh(u), u ∼ N(μ(s), σ(s)²),   log π(a|s) = log N(u; μ, σ²) − Σ log(1 − tanh²u)
+    bounded:   a ∼ N(tanh μ(s), σ²), σ the same in every state
+
+Shapes: n samples, B states, S observation, A action.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ploff.actions import ActionSpace
+from ploff.agents.actor_critic import Actor, Body, from_unit, to_unit
+from ploff.networks import observation_encoder
+
+LOG_DEVIATIONS = (-5.0, 2.0)  # that a policy may have
+EDGE = 1e-4  # how near to the box's edge a logged action may be: on it, no squashed density is finite
+
+
+class Samples(NamedTuple):
+    """Actions of a squashed policy."""
+
+    actions: Float[Array, "n B A"]  # in the log's units
+    raw: Float[Array, "n B A"]  # before tanh
+    log_density: Float[Array, "n B"]
+
+
+class SquashedGaussian(eqx.Module):
+    """π: a normal distribution with a mean and a deviation a state, squashed into the box."""
+
+    encoder: Callable[[Array], Array]
+    body: Body
+    space: ActionSpace = eqx.field(static=True)
+
+    @classmethod
+    def init(
+        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Sequence[int]
+    ) -> "SquashedGaussian":
+        """A policy for observations of `shape`; images pass through convolutions first."""
+        encoder_key, body_key = jax.random.split(key)
+        encoder, width = observation_encoder(encoder_key, shape)
+        return cls(encoder, Body.init(body_key, width, hidden, 2 * space.width), space)
+
+    def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+        """The squashed mean, inside the box."""
+        return from_unit(self.space, jnp.tanh(self.moments(observations)[0]))
+
+    def moments(self, observations: Float[Array, "B *S"]) -> tuple[Float[Array, "B A"], Float[Array, "B A"]]:
+        """μ(s) and log σ(s), before tanh."""
+        mean, log_deviation = jnp.split(self.body(self.encoder(observations)), 2, axis=-1)
+        return mean, jnp.clip(log_deviation, *LOG_DEVIATIONS)
+
+    def sample(self, key: PRNGKeyArray, observations: Float[Array, "B *S"], count: int) -> Samples:
+        """`count` actions a state, through which gradients flow to the policy."""
+        shape = (count, observations.shape[0], self.space.width)
+        return self.at(observations, jax.random.normal(key, shape))
+
+    def at(self, observations: Float[Array, "B *S"], noise: Float[Array, "n B A"]) -> Samples:
+        """The actions that standard normal noise stands for; it may be [n, 1, A], the same in every state."""
+        mean, log_deviation = self.moments(observations)
+        raw = mean + jnp.exp(log_deviation) * noise
+        density = normal_log_density(noise, log_deviation) - squashing(raw)
+        return Samples(from_unit(self.space, jnp.tanh(raw)), raw, density)
+
+    def log_density(
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "*n B A"]
+    ) -> Float[Array, "*n B"]:
+        """The log of π(a|s); actions on the box's edge count as just inside it."""
+        unit = jnp.clip(to_unit(self.space, actions), -1 + EDGE, 1 - EDGE)
+        return self.log_density_raw(observations, jnp.arctanh(unit))
+
+    def log_density_raw(
+        self, observations: Float[Array, "B *S"], raw: Float[Array, "*n B A"]
+    ) -> Float[Array, "*n B"]:
+        """The log of π(tanh u|s)."""
+        mean, log_deviation = self.moments(observations)
+        return normal_log_density((raw - mean) / jnp.exp(log_deviation), log_deviation) - squashing(raw)
+
+
+class BoundedGaussian(eqx.Module):
+    """A normal distribution around a deterministic policy, its deviation the same in every state."""
+
+    mean: Actor
+    log_deviation: Float[Array, "A"]
+
+    @classmethod
+    def init(
+        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Sequence[int]
+    ) -> "BoundedGaussian":
+        """Deviations start at 1."""
+        return cls(Actor.init(key, shape, space, hidden), jnp.zeros(space.width))
+
+    def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+        """The mean, inside the box."""
+        return self.mean(observations)
+
+    def log_density(
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "B A"]
+    ) -> Float[Array, "B"]:
+        """The log of π(a|s)."""
+        space, log_deviation = self.mean.space, jnp.clip(self.log_deviation, *LOG_DEVIATIONS)
+        apart = to_unit(space, actions) - to_unit(space, self.mean(observations))
+        return normal_log_density(apart / jnp.exp(log_deviation), log_deviation)
+
+
+def normal_log_density(
+    standard: Float[Array, "*B A"], log_deviation: Float[Array, "*B A"]
+) -> Float[Array, "*B"]:
+    """The log of N(x; μ, σ²) from (x − μ)/σ and log σ, over the last axis."""
+    return jnp.sum(-0.5 * jnp.square(standard) - log_deviation - 0.5 * math.log(2 * math.pi), axis=-1)
+
+
+def squashing(raw: Float[Array, "*B A"]) -> Float[Array, "*B"]:
+    """Σ log(1 − tanh²u), without the cancellation for large u."""
+    return jnp.sum(2 * (math.log(2) - raw - jax.nn.softplus(-2 * raw)), axis=-1)

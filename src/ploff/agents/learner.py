@@ -1,0 +1,62 @@
+"""A network with its optimiser, and the two steps that every method takes: down a loss, and towards a target.
+
+Shapes: B rows, S observation.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ploff.agents.actor_critic import Body
+from ploff.networks import observation_encoder
+from ploff.transitions import Batch
+
+Network = TypeVar("Network")
+
+
+class Learner(eqx.Module, Generic[Network]):
+    """Something that is learned (a network, a multiplier), and the state of what moves it."""
+
+    network: Network
+    optimiser: optax.OptState
+
+    @classmethod
+    def init(cls, network: Network, method: optax.GradientTransformation) -> "Learner[Network]":
+        """The network as it is, and a fresh optimiser."""
+        return cls(network, method.init(eqx.filter(network, eqx.is_array)))
+
+    def descend(
+        self, method: optax.GradientTransformation, loss: Callable[[Network], tuple[Array, Any]]
+    ) -> tuple["Learner[Network]", Float[Array, ""], Any]:
+        """One step down a loss, which comes with anything that is to be told of it; then both are returned."""
+        (value, told), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(self.network)
+        changes, optimiser = method.update(gradient, self.optimiser)
+        return Learner(eqx.apply_updates(self.network, changes), optimiser), value, told
+
+
+class StateValue(eqx.Module):
+    """V(s)."""
+
+    encoder: Callable[[Array], Array]
+    body: Body
+
+    @classmethod
+    def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], hidden: Sequence[int]) -> "StateValue":
+        """A value for observations of `shape`; images pass through convolutions first."""
+        encoder_key, body_key = jax.random.split(key)
+        encoder, width = observation_encoder(encoder_key, shape)
+        return cls(encoder, Body.init(body_key, width, hidden, 1))
+
+    def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B"]:
+        """V(s)."""
+        return self.body(self.encoder(observations))[..., 0]
+
+
+def bootstrapped(batch: Batch, value: Float[Array, "B"], discount: float) -> Float[Array, "B"]:
+    """The target y = r + γ v(s'), and r alone where the process ended; no gradient flows through it."""
+    return jax.lax.stop_gradient(batch.rewards + jnp.where(batch.terminals, 0.0, discount * value))

@@ -1,0 +1,74 @@
+r"""PRDC (Ran et al., 2023): TD3 whose actor is held to the logged action nearest to its own, wherever it was taken.
+
+    actor:  min mean |π(s) − â|² − α Q(s, π(s)) / |Q|,   (ŝ, â) = argmin over candidates of β²‖s − ŝ‖² + ‖π(s) − â‖²
+
+The candidates are the pairs of the log's table of neighbours: the k states nearest to s. PRDC searches the whole log
+with a kd-tree at every step; see docs/methods.md for how they differ.
+
+Shapes: B rows, k neighbours, S observation, A action.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ploff.agents import td3
+from ploff.agents.actor_critic import to_unit
+from ploff.agents.log import Log
+from ploff.agents.settings import not_negative
+from ploff.agents.td3 import TD3Config, TD3Info, TD3State
+from ploff.errors import PloffError
+from ploff.neighbors import Euclidean
+from ploff.transitions import Batch
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PRDCConfig(TD3Config):
+    """As published for locomotion: α = 2.5, β = 2, the one nearest neighbour."""
+
+    value_weight: float = 2.5  # α: of the normalised value
+    state_weight: float = 2.0  # β: of a state against an action in the distance
+
+    def __post_init__(self):
+        super().__post_init__()
+        not_negative(self, "value_weight", "state_weight")
+
+
+init, act = td3.init, td3.act
+
+
+def update(state: TD3State, log: Log, key: PRNGKeyArray, config: PRDCConfig) -> tuple[TD3State, TD3Info]:
+    """One step of TD3 whose actor also imitates the nearest logged action."""
+    space = log.data.action_space
+
+    def objective(batch: Batch, rows: Array, actions: Array, value: Array) -> tuple[Array, Array]:
+        unit = to_unit(space, actions)
+        near, distance = nearest_action(log, rows, batch.observations, jax.lax.stop_gradient(unit), config)
+        weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
+        return jnp.mean(jnp.square(unit - near)) - weight * jnp.mean(value), jnp.mean(distance)
+
+    return td3.step(state, log, key, config, objective=objective)
+
+
+def nearest_action(
+    log: Log,
+    rows: Int[Array, "B"],
+    observations: Float[Array, "B S"],
+    unit_actions: Float[Array, "B A"],
+    config: PRDCConfig,
+) -> tuple[Float[Array, "B A"], Float[Array, "B"]]:
+    """The nearest pair's action in units of half its range, and how far that pair is."""
+    if log.evidence is None or not isinstance(log.evidence.logged.metric, Euclidean):
+        raise PloffError(
+            "prdc measures in plain L2; its log needs the neighbours under ploff.neighbors.Euclidean"
+        )
+    logged = log.evidence.logged
+    states, actions = jnp.split(logged.pairs[logged.neighbours[rows]], [observations.shape[-1]], axis=-1)
+    units = to_unit(log.data.action_space, actions)
+    apart = config.state_weight**2 * jnp.sum(jnp.square(states - observations[:, None]), axis=-1)
+    apart = apart + jnp.sum(jnp.square(units - unit_actions[:, None]), axis=-1)
+    best = jnp.argmin(apart, axis=-1, keepdims=True)
+    near = jnp.take_along_axis(units, best[..., None], axis=1)[:, 0]
+    return near, jnp.sqrt(jnp.take_along_axis(apart, best, axis=-1)[:, 0])

@@ -1,0 +1,131 @@
+r"""BRAC-v (Wu, Tucker and Nachum, 2019): actor-critic with the divergence from the log's policy in the value itself.
+
+    D(s) = log π(a|s) − log b(a|s),  a ∼ π(·|s)          an estimate of KL(π ‖ b), b a clone of the log's policy
+    critic:  y = r + γ (min_j Q̄_j(s', a') − α D(s')),  a' ∼ π(·|s')
+    actor:   min mean [ α D(s) − min_j Q_j(s, a) ]
+    b:       max mean log b(a|s)
+
+For `warmup` steps the actor follows the divergence alone.
+
+Shapes: B rows.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ploff.agents import td3
+from ploff.agents.actor_critic import Twins, moved
+from ploff.agents.gaussian import SquashedGaussian
+from ploff.agents.learner import Learner, bootstrapped
+from ploff.agents.log import Log
+from ploff.agents.settings import OfflineConfig, not_negative, positive, widths
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BRACvConfig(OfflineConfig):
+    """As D4RL's authors ran it (their evaluation code): the scores that are quoted for BRAC-v are theirs."""
+
+    hidden: tuple[int, ...] = (200, 200)  # of the policy and of the clone
+    critic_hidden: tuple[int, ...] = (300, 300)
+    actor_rate: float = 3e-5
+    critic_rate: float = 1e-3
+    clone_rate: float = 5e-4
+    weight: float = 1.0  # α, in the environment's own reward
+    warmup: int = 20_000
+
+    def __post_init__(self):
+        super().__post_init__()
+        widths(self, "critic_hidden")
+        positive(self, "clone_rate")
+        not_negative(self, "weight", "warmup")
+
+
+class BRACvState(eqx.Module):
+    """Everything that an update reads and writes."""
+
+    actor: Learner[SquashedGaussian]
+    critics: Learner[Twins]
+    clone: Learner[SquashedGaussian]
+    target_critics: Twins
+    step: Int[Array, ""]
+
+
+class BRACvInfo(NamedTuple):
+    """What an update saw."""
+
+    critic_loss: Array
+    actor_loss: Array
+    clone_loss: Array
+    mean_q: Array
+    largest_q: Array  # to be held against the bound 1/(1−γ)
+    divergence: Array
+
+
+def init(key: PRNGKeyArray, log: Log, config: BRACvConfig) -> BRACvState:
+    """Fresh networks; the target equals the critics."""
+    keys = jax.random.split(key, 3)
+    shape, space = log.data.observation_shape, log.data.action_space
+    critics = Twins.init(keys[1], shape, space, config.critic_hidden)
+    actor, clone = (SquashedGaussian.init(k, shape, space, config.hidden) for k in (keys[0], keys[2]))
+    return BRACvState(
+        actor=Learner.init(actor, optax.adam(config.actor_rate)),
+        critics=Learner.init(critics, optax.adam(config.critic_rate)),
+        clone=Learner.init(clone, optax.adam(config.clone_rate)),
+        target_critics=critics,
+        step=jnp.zeros((), jnp.int32),
+    )
+
+
+def update(
+    state: BRACvState, log: Log, key: PRNGKeyArray, config: BRACvConfig
+) -> tuple[BRACvState, BRACvInfo]:
+    """One step of the clone, of the critics and of the actor."""
+    draw_key, next_key, key = jax.random.split(key, 3)
+    _, batch = log.draw(draw_key, config.batch)
+    clone, clone_loss, _ = state.clone.descend(
+        optax.adam(config.clone_rate),
+        lambda clone: (-jnp.mean(clone.log_density(batch.observations, batch.actions)), None),
+    )
+    actions, diverged = divergence(state.actor.network, clone.network, next_key, batch.next_observations)
+    value = state.target_critics.least(batch.next_observations, actions)
+    penalised = value - config.weight / log.reward_unit * diverged
+    wanted = bootstrapped(batch, penalised, config.discount)
+    critics, critic_loss, values = state.critics.descend(
+        optax.adam(config.critic_rate), lambda critics: td3.critic_loss(critics, batch, wanted)
+    )
+    following_value = (state.step >= config.warmup) * log.reward_unit
+
+    def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
+        actions, diverged = divergence(actor, clone.network, key, batch.observations)
+        value = state.critics.network.least(batch.observations, actions)
+        return jnp.mean(config.weight * diverged - following_value * value), jnp.mean(diverged)
+
+    actor, loss, mean_divergence = state.actor.descend(optax.adam(config.actor_rate), actor_loss)
+    following = BRACvState(
+        actor=actor,
+        critics=critics,
+        clone=clone,
+        target_critics=moved(state.target_critics, critics.network, config.target_rate),
+        step=state.step + 1,
+    )
+    info = BRACvInfo(critic_loss, loss, clone_loss, jnp.mean(values), jnp.max(values), mean_divergence)
+    return following, info
+
+
+def divergence(
+    actor: SquashedGaussian, clone: SquashedGaussian, key: PRNGKeyArray, observations: Float[Array, "B *S"]
+) -> tuple[Float[Array, "B A"], Float[Array, "B"]]:
+    """One action of the policy a state, and D(s) by it."""
+    drawn = actor.sample(key, observations, 1)
+    return drawn.actions[0], drawn.log_density[0] - clone.log_density_raw(observations, drawn.raw)[0]
+
+
+def act(state: BRACvState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+    """The policy's squashed mean."""
+    return state.actor.network(observations)

@@ -1,0 +1,195 @@
+r"""CQL(H) (Kumar et al., 2020): soft actor-critic whose values are pushed down everywhere, and up at logged actions.
+
+    critic:       Σ_j mean (Q_j(s,a) − y)² + α Σ_j G_j,   y = r + γ min_j Q̄_j(s', a'),  a' ∼ π(·|s')
+    gap:          G_j = mean [ T log Σ_i exp(Q_j(s, a_i)/T − log μ(a_i)) − Q_j(s, a) ]
+    actor:        min mean [ η log π(a|s) − min_j Q_j(s, a) ],  a ∼ π;   η holds the entropy at −A
+    with Lagrange:  α (G_j − τ) instead of α G_j, and α raised where the mean gap is above τ
+
+a_i: n uniform actions, n of π(·|s) and n of π(·|s'), with the densities μ that they were drawn from. For `warmup`
+steps the actor imitates: η log π(a|s) − log π(logged action|s).
+
+Values are in the environment's own reward inside the losses: α, τ, T and η are weighed against it as published.
+
+Shapes: n actions of each kind, B rows, A action.
+"""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ploff.agents.actor_critic import Twins, from_unit, moved
+from ploff.agents.gaussian import SquashedGaussian
+from ploff.agents.learner import Learner, bootstrapped
+from ploff.agents.log import Log
+from ploff.agents.sampled import values_of_both
+from ploff.agents.settings import OfflineConfig, counts, not_negative, positive
+from ploff.transitions import Batch
+
+LOG_WEIGHTS = (-20.0, math.log(1e6))  # of the multiplier
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CQLConfig(OfflineConfig):
+    """As the authors recommend for locomotion: no Lagrange, α = 5."""
+
+    hidden: tuple[int, ...] = (256, 256, 256)
+    actor_rate: float = 1e-4
+    weight: float = 5.0  # α; 10 works alike. With Lagrange it scales the gap before τ, and is 1 as published
+    threshold: float | None = None  # τ, published as 5 and 10: with it, α is learned
+    softness: float = 1.0  # T
+    samples: int = 10  # n
+    warmup: int = 10_000  # the authors found 10,000, 20,000 and 40,000 alike
+
+    def __post_init__(self):
+        super().__post_init__()
+        positive(self, "softness")
+        counts(self, "samples")
+        not_negative(self, "weight", "warmup")
+
+
+class CQLState(eqx.Module):
+    """Everything that an update reads and writes."""
+
+    actor: Learner[SquashedGaussian]
+    critics: Learner[Twins]
+    log_entropy_weight: Learner[Float[Array, ""]]  # log η
+    log_gap_weight: Learner[Float[Array, ""]]  # log α, where it is learned
+    target_critics: Twins
+    step: Int[Array, ""]
+
+
+class CQLInfo(NamedTuple):
+    """What an update saw."""
+
+    critic_loss: Array  # its temporal-difference part, in training units
+    actor_loss: Array
+    mean_q: Array
+    largest_q: Array  # to be held against the bound 1/(1−γ)
+    gap: Array  # the critics' mean G, in the environment's own reward
+    entropy: Array
+    gap_weight: Array
+
+
+class Proposals(NamedTuple):
+    """The a_i, and log μ of each."""
+
+    actions: Float[Array, "3n B A"]
+    log_density: Float[Array, "3n B"]
+
+
+def init(key: PRNGKeyArray, log: Log, config: CQLConfig) -> CQLState:
+    """Fresh networks, multipliers of 1; the target equals the critics."""
+    actor_key, critic_key = jax.random.split(key)
+    shape, space = log.data.observation_shape, log.data.action_space
+    critics = Twins.init(critic_key, shape, space, config.hidden)
+    actor = SquashedGaussian.init(actor_key, shape, space, config.hidden)
+    return CQLState(
+        actor=Learner.init(actor, optax.adam(config.actor_rate)),
+        critics=Learner.init(critics, optax.adam(config.critic_rate)),
+        log_entropy_weight=Learner.init(jnp.zeros(()), optax.adam(config.actor_rate)),
+        log_gap_weight=Learner.init(jnp.zeros(()), optax.adam(config.critic_rate)),
+        target_critics=critics,
+        step=jnp.zeros((), jnp.int32),
+    )
+
+
+def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> tuple[CQLState, CQLInfo]:
+    """One step of the actor, its entropy's weight, the critics and, with Lagrange, the gap's weight."""
+    draw_key, actor_key, key = jax.random.split(key, 3)
+    _, batch = log.draw(draw_key, config.batch)
+    proposals, next_actions = propose(state.actor.network, batch, key, config.samples)
+    value = state.target_critics.least(batch.next_observations, next_actions)
+    wanted = bootstrapped(batch, value, config.discount)
+    gap_weight = jnp.exp(state.log_gap_weight.network) if config.threshold is not None else jnp.ones(())
+
+    def critic_loss(critics: Twins) -> tuple[Array, tuple[Array, Array, Array]]:
+        return conservative_loss(critics, batch, wanted, proposals, gap_weight, log.reward_unit, config)
+
+    critics, _, (error, gap, values) = state.critics.descend(optax.adam(config.critic_rate), critic_loss)
+    actor, actor_loss, entropy = _actor_step(state, log, batch, actor_key, config)
+    entropy_weight, _, _ = state.log_entropy_weight.descend(
+        optax.adam(config.actor_rate), lambda weight: (weight * (entropy + log.data.action_space.width), None)
+    )
+    following = CQLState(
+        actor=actor,
+        critics=critics,
+        log_entropy_weight=entropy_weight,
+        log_gap_weight=raise_gap_weight(state.log_gap_weight, gap, config),
+        target_critics=moved(state.target_critics, critics.network, config.target_rate),
+        step=state.step + 1,
+    )
+    info = CQLInfo(error, actor_loss, jnp.mean(values), jnp.max(values), gap, entropy, gap_weight)
+    return following, info
+
+
+def propose(
+    actor: SquashedGaussian, batch: Batch, key: PRNGKeyArray, count: int
+) -> tuple[Proposals, Float[Array, "B A"]]:
+    """The a_i with their densities, and one action of the policy in the next states."""
+    policy_key, uniform_key = jax.random.split(key)
+    rows, space = batch.rewards.shape[0], actor.space
+    both = jnp.concatenate([batch.observations, batch.next_observations])
+    drawn = actor.sample(policy_key, both, count)
+    unit = jax.random.uniform(uniform_key, (count, rows, space.width), minval=-1.0, maxval=1.0)
+    actions = [from_unit(space, unit), drawn.actions[:, :rows], drawn.actions[:, rows:]]
+    uniform_density = jnp.full((count, rows), -space.width * math.log(2))
+    densities = [uniform_density, drawn.log_density[:, :rows], drawn.log_density[:, rows:]]
+    proposals = Proposals(jnp.concatenate(actions), jnp.concatenate(densities))
+    return jax.lax.stop_gradient(proposals), jax.lax.stop_gradient(drawn.actions[0, rows:])
+
+
+def conservative_loss(
+    critics: Twins,
+    batch: Batch,
+    wanted: Float[Array, "B"],
+    proposals: Proposals,
+    gap_weight: Float[Array, ""],
+    unit: Float[Array, ""],
+    config: CQLConfig,
+) -> tuple[Float[Array, ""], tuple[Array, Array, Array]]:
+    """The critics' loss; then its temporal-difference part, the mean gap, and the logged actions' values."""
+    actions = jnp.concatenate([batch.actions[None], proposals.actions])
+    values = values_of_both(critics, batch.observations, actions)
+    logged, proposed = values[:, 0], values[:, 1:]
+    error = jnp.sum(jnp.mean(jnp.square(logged - wanted), axis=-1))
+    soft = jax.nn.logsumexp(unit * proposed / config.softness - proposals.log_density, axis=1)
+    gaps = config.weight * jnp.mean(config.softness * soft - unit * logged, axis=-1)
+    loss = jnp.square(unit) * error + gap_weight * jnp.sum(gaps - (config.threshold or 0.0))
+    return loss, (error, jnp.mean(gaps), jnp.max(logged, axis=0))
+
+
+def _actor_step(state: CQLState, log: Log, batch: Batch, key: PRNGKeyArray, config: CQLConfig):
+    def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
+        drawn = actor.sample(key, batch.observations, 1)
+        density = drawn.log_density[0]
+        value = log.reward_unit * state.critics.network.least(batch.observations, drawn.actions[0])
+        imitated = actor.log_density(batch.observations, batch.actions)
+        followed = jnp.where(state.step < config.warmup, imitated, value)
+        entropy_weight = jnp.exp(state.log_entropy_weight.network)
+        return jnp.mean(entropy_weight * density - followed), -jnp.mean(density)
+
+    return state.actor.descend(optax.adam(config.actor_rate), actor_loss)
+
+
+def raise_gap_weight(
+    log_weight: Learner[Float[Array, ""]], gap: Float[Array, ""], config: CQLConfig
+) -> Learner[Float[Array, ""]]:
+    """With Lagrange, one step up where the gap is above its threshold, and down where it is below."""
+    if config.threshold is None:
+        return log_weight
+    above = gap - config.threshold
+    raised, _, _ = log_weight.descend(
+        optax.adam(config.critic_rate), lambda weight: (-jnp.exp(weight) * above, None)
+    )
+    return Learner(jnp.clip(raised.network, *LOG_WEIGHTS), raised.optimiser)
+
+
+def act(state: CQLState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+    """The policy's squashed mean."""
+    return state.actor.network(observations)

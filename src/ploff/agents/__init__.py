@@ -81,6 +81,14 @@ METHODS = {
         Method("td3-off", "td3", "TD3Config"),
         Method("bc", "bc", "BCConfig"),
         Method("td3-bc", "td3_bc", "TD3BCConfig"),
+        Method("bear", "bear", "BEARConfig"),
+        Method("brac-v", "brac_v", "BRACvConfig"),
+        Method("awr", "awr", "AWRConfig"),
+        Method("bcq", "bcq", "BCQConfig"),
+        Method("cql", "cql", "CQLConfig"),
+        Method("iql", "iql", "IQLConfig"),
+        Method("rebrac", "rebrac", "ReBRACConfig"),
+        Method("prdc", "prdc", "PRDCConfig", "l2"),
     )
 }
 

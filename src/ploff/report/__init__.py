@@ -1,7 +1,8 @@
 """Runs to one page that needs nothing beside itself.
 
-gather.py  what the runs hold         charts.py  numbers to SVG
-states.py  pictures of states         page.py    everything to HTML (page.html, page.css)
+gather.py    what the runs hold                charts.py  numbers to SVG
+states.py    pictures of states                pieces.py  small pieces of HTML
+sections.py  the parts of the page             page.py    everything to HTML (page.html, page.css)
 """
 
 from ploff.report.gather import Evidence, Story, gather

@@ -14,6 +14,7 @@ from ploff.pipeline.runs import SeedResult
 from ploff.report import states as pictures
 from ploff.report.charts import Line, box_chart, line_chart
 from ploff.report.gather import Evidence, Group, Story
+from ploff.report.pieces import charts_or, note, table_of
 from ploff.training import Row
 from ploff.transitions import Transitions
 
@@ -33,30 +34,30 @@ def what_was_run(story: Story) -> str:
         rows.append(
             (group.task, group.column, log, str(len(group.seeds)), " to ".join(steps), f"{tried}, {every}")
         )
-    table = _table(
+    table = table_of(
         Table("", ("dataset", "method", "log", "seeds", "steps", "tried in"), tuple(rows)), style="wrap"
     )
     if not story.failures:
         return table
     failed = Table("", ("failed", "why"), tuple(story.failures))
-    return table + '<h3 class="failed">What failed</h3>' + _table(failed, style="wrap")
+    return table + '<h3 class="failed">What failed</h3>' + table_of(failed, style="wrap")
 
 
 def scores(story: Story) -> str:
     """The table, what it says together, and the performance profiles."""
     if not story.results.runs:
-        return _note("No policy was tried in an environment, so there are no scores.")
+        return note("No policy was tried in an environment, so there are no scores.")
     parts = [
-        _note(
+        note(
             "A run's score is the mean over its last three evaluations: 0 is a random policy, 100 an expert. "
             "Mean ± standard deviation over seeds; the paper's own figures are in grey beside ours."
         ),
-        _table(tables.score_table(story.results)),
+        table_of(tables.score_table(story.results)),
     ]
     summary, improvement = tables.summary_table(story.results), tables.improvement_table(story.results)
-    parts += [f"<h3>{html.escape(summary.title)}</h3>", _table(summary)]
+    parts += [f"<h3>{html.escape(summary.title)}</h3>", table_of(summary)]
     if len(improvement.rows) > 1:
-        parts += [f"<h3>{html.escape(improvement.title)}</h3>", _table(improvement)]
+        parts += [f"<h3>{html.escape(improvement.title)}</h3>", table_of(improvement)]
     return "".join(parts) + f'<div class="charts">{_profiles(story)}</div>'
 
 
@@ -70,7 +71,7 @@ def learning_curves(story: Story) -> str:
         zero=True,
     )
     text = "Mean over seeds; the band is one standard deviation to each side."
-    return _charts(charts, "No policy was tried in an environment.", text)
+    return charts_or(charts, "No policy was tried in an environment.", text)
 
 
 def values(story: Story) -> str:
@@ -93,7 +94,7 @@ def values(story: Story) -> str:
         "The largest value among each stretch of batches. Rewards lie in [0, 1], so a value above the bound is wrong: "
         "the critic overrates actions that the log lacks."
     )
-    return _charts(charts, "No method here learns values.", text)
+    return charts_or(charts, "No method here learns values.", text)
 
 
 def distance(story: Story) -> str:
@@ -102,7 +103,7 @@ def distance(story: Story) -> str:
         story, lambda result: result.history, "distance", y_label="distance in spacings", zero=True
     )
     text = "The policy's mean distance to the data; 1 is the spacing between neighbours in the log itself."
-    return _charts(charts, "No method here measures distances to the data.", text)
+    return charts_or(charts, "No method here measures distances to the data.", text)
 
 
 def metric(story: Story) -> str:
@@ -148,7 +149,7 @@ def metric(story: Story) -> str:
                     f"{evidence.task}: checks on held-out episodes", found, x_label="step", y_label="share"
                 )
             )
-    return _charts(charts, "No method here learns a metric.", "")
+    return charts_or(charts, "No method here learns a metric.", "")
 
 
 def noise(story: Story) -> str:
@@ -158,7 +159,7 @@ def noise(story: Story) -> str:
         try:
             found = noise_distances(evidence.learned, _data(evidence))
         except (PloffError, OSError) as error:
-            notes.append(_note(f"{evidence.task}: the log is not to be had here ({error})."))
+            notes.append(note(f"{evidence.task}: the log is not to be had here ({error})."))
             continue
         for what, distances in found.items():
             labels = [f"{size:g}" for size in NOISE_SIZES]
@@ -170,7 +171,7 @@ def noise(story: Story) -> str:
         "Distances of 2,000 logged pairs to noisy copies of themselves: median, quartiles, 5th and 95th percentile. "
         "Noise is in units of half an action's range, and of a state dimension's standard deviation."
     )
-    return _charts(charts, "No method here learns a metric.", text) + "".join(notes)
+    return charts_or(charts, "No method here learns a metric.", text) + "".join(notes)
 
 
 def states(story: Story) -> str:
@@ -184,15 +185,15 @@ def states(story: Story) -> str:
             rows = pictures.draw_states(evidence.learned, data)
         except Exception as error:  # drawing depends on drivers that fail in ways of their own
             parts.append(
-                _note(f"{evidence.task}: states cannot be drawn here ({type(error).__name__}: {error}).")
+                note(f"{evidence.task}: states cannot be drawn here ({type(error).__name__}: {error}).")
             )
             continue
         parts.append(f"<h3>{html.escape(evidence.task)}</h3>")
         parts += [f'<div class="states">{"".join(map(_picture, row))}</div>' for row in rows]
     if not parts:
-        return _note("States are drawn for locomotion tasks whose metric was learned.")
+        return note("States are drawn for locomotion tasks whose metric was learned.")
     text = "On the left a logged state, beside it the nearest states of other episodes under the learned distance dΨ."
-    return _note(text) + "".join(parts)
+    return note(text) + "".join(parts)
 
 
 def _picture(picture: pictures.Picture) -> str:
@@ -265,30 +266,3 @@ def _data(evidence: Evidence) -> Transitions:
     if evidence.dataset is None:
         raise PloffError("the run was given transitions, not a name")
     return datasets.load(evidence.dataset, **evidence.reading)
-
-
-def _table(table: Table, style: str = "") -> str:
-    kinds = ["paper" if name.endswith("(paper)") else "" for name in table.header]
-    head = _cells("th", table.header, kinds)
-    body = "".join(
-        f"<tr{' class=mean' if row[0].startswith('mean,') else ''}>{_cells('td', row, kinds)}</tr>"
-        for row in table.rows
-    )
-    return f'<div class="scroll {style}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _cells(tag: str, cells: Sequence[str], kinds: Sequence[str]) -> str:
-    return "".join(
-        f"<{tag}{f' class={kind}' if kind else ''}>{html.escape(cell)}</{tag}>"
-        for cell, kind in zip(cells, kinds, strict=True)
-    )
-
-
-def _charts(charts: Sequence[str], nothing: str, text: str) -> str:
-    if not charts:
-        return _note(nothing)
-    return (_note(text) if text else "") + f'<div class="charts">{"".join(charts)}</div>'
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{html.escape(text)}</p>'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ploff.agents.bonus import backed_up, bonus, log_density
+from ploff.agents.bonus import backed_up, bonus, log_density, merits
 
 VALUE = jnp.asarray([2.0, -1.0])
 DISTANCES = jnp.asarray([[0.5, 3.0], [2.0, 1.0]])  # nearest: 0.5 and 1
@@ -23,8 +23,8 @@ DISTANCES = jnp.asarray([[0.5, 3.0], [2.0, 1.0]])  # nearest: 0.5 and 1
         (
             "density",
             [
-                math.log((math.exp(-0.25) + math.exp(-9.0)) / 2),
-                math.log((math.exp(-4.0) + math.exp(-1.0)) / 2),
+                math.log((math.exp(-0.25) + math.exp(-9.0)) / 2) / 2,
+                math.log((math.exp(-4.0) + math.exp(-1.0)) / 2) / 2,
             ],
         ),
     ],
@@ -52,6 +52,19 @@ def test_the_density_is_highest_at_the_data_and_knows_the_nearest_in_the_limit()
     assert float(log_density(jnp.zeros((1, 50)), 1.0)[0]) == pytest.approx(0.0, abs=1e-6)
     far = jnp.asarray([[30.0, 60.0]])
     assert float(log_density(far, 1.0)[0]) == pytest.approx(-450 - math.log(2), rel=1e-5)
+    assert float(log_density(DISTANCES[1:], 1e4)[0]) == pytest.approx(-0.5, rel=1e-3)
+
+
+def test_merits_are_the_softmax_of_standard_scores():
+    values = jnp.asarray([[1.0, 3.0], [5.0, 5.0]])  # scores −1 and 1; no deviation at all
+    expected = np.log([[1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))], [0.5, 0.5]])
+    np.testing.assert_allclose(merits(values, 2.0), expected, rtol=1e-5)
+    np.testing.assert_allclose(merits(100 * values + 7, 2.0), expected, rtol=1e-5)
+
+
+def test_weights_say_which_neighbours_count():
+    only_second = jnp.log(jnp.asarray([[1e-30, 1.0]]))
+    assert float(log_density(DISTANCES[:1], 2.0, only_second)[0]) == pytest.approx(-4.5, rel=1e-5)
 
 
 weights = st.floats(0.0, 100.0)
@@ -63,7 +76,7 @@ distances = st.lists(st.floats(0, 50), min_size=5, max_size=5)
 @given(
     form=st.sampled_from(["value", "exp", "penalty", "density"]),
     weight=weights,
-    sharpness=st.floats(0.0, 1.0),
+    sharpness=st.floats(0.01, 1.0),
     first=tables,
     second=tables,
     d=distances,

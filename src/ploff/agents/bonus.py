@@ -1,12 +1,13 @@
 r"""What closeness to the data is worth: the paper's three bonuses and a density (paper, section 4.2).
 
     value:    b = Q̄ e^{−βd}       exp:  b = e^{−βd}       penalty:  b = 1 − e^{βd}       d = min_i d_i
-    density:  b = log Σ_i p_i e^{−β d_i² / 2},      p_i ∝ e^{κ z_i}
+    density:  b = (1/β) log Σ_i p_i e^{−β d_i² / 2},      p_i ∝ e^{κ z_i}
 
 d_i are the distances to the k pairs logged nearby. The first three look at the nearest alone: any logged action is as
 good as another. The density asks how many there are and, with κ > 0, how good: z_i is the value that the critic gives
 the i-th pair, less the mean over the k, in units of their deviation. Neighbours are alike in what they lead to, so
-where their values differ, their actions are the reason. Unlike e^{−βd}, the density keeps its pull far from the data.
+where their values differ, their actions are the reason. Unlike e^{−βd}, the density keeps its pull far from the data;
+as β grows, it becomes −d²/2 of the nearest.
 
 What the critic's target adds to the reward, `backed_up`:
 
@@ -59,10 +60,11 @@ def bonus(
 def log_density(
     distances: Float[Array, "B k"], sharpness: float, log_weights: Float[Array, "B k"] | None = None
 ) -> Float[Array, "B"]:
-    """Log Σ_i p_i e^{−β d_i² / 2}: at most 0, and 0 only where all neighbours that count are at distance 0."""
+    """(1/β) log Σ_i p_i e^{−β d_i² / 2}: at most 0, and 0 only where all neighbours that count are at distance 0."""
     if log_weights is None:
         log_weights = jnp.full_like(distances, -math.log(distances.shape[-1]))
-    return jax.nn.logsumexp(log_weights - 0.5 * sharpness * jnp.square(distances), axis=-1)
+    exponents = log_weights - 0.5 * sharpness * jnp.square(distances)
+    return jax.nn.logsumexp(exponents, axis=-1) / sharpness
 
 
 def merits(values: Float[Array, "B k"], sway: float) -> Float[Array, "B k"]:

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ploff.agents import td3
 from ploff.agents.bonus import Bonus, CriticForm, backed_up, bonus, merits
 from ploff.agents.log import Evidence, Log
+from ploff.agents.settings import not_negative, positive
 from ploff.agents.td3 import TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
 from ploff.transitions import Batch
@@ -34,7 +35,7 @@ class PloffConfig(TD3Config):
     target_rate: float = 0.02
     bonus: Bonus = "density"
     critic_form: CriticForm = "contractive"
-    actor_weight: float = 0.4  # α_a
+    actor_weight: float = 0.15  # α_a
     critic_weight: float = 0.0  # α_c
     sharpness: float = 1.0  # β
     sway: float = 1.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
@@ -43,8 +44,8 @@ class PloffConfig(TD3Config):
 
     def __post_init__(self):
         super().__post_init__()
-        if min(self.actor_weight, self.critic_weight, self.sharpness, self.sway) < 0:
-            raise PloffError("actor_weight, critic_weight, sharpness and sway must not be negative")
+        not_negative(self, "actor_weight", "critic_weight", "sway")
+        positive(self, "sharpness")
 
     @classmethod
     def paper(cls, **changes: Any) -> "PloffConfig":

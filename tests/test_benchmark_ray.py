@@ -23,7 +23,8 @@ def cluster():
 
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = HERE if before is None else f"{HERE}{os.pathsep}{before}"
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Ray's own politeness (niceness 15) would starve its workers wherever anything else is running.
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     small = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
     cluster = Cluster(
         initialize_head=True, head_node_args={**small, "include_dashboard": False}, shutdown_at_exit=False

@@ -57,7 +57,7 @@ def _seen(store: Store) -> dict[str, list[float]]:
     for record in store.records.values():
         if record["status"] == "done":
             name, thousands = _measure(record["kind"], record["arguments"])
-            seen.setdefault(name, []).append(record["seconds"] / thousands)
+            seen.setdefault(name, []).append(record["processor_seconds"] / thousands)
     return seen
 
 

@@ -30,3 +30,4 @@ class Outcome:
     status: Literal["done", "failed", "lost"]  # lost: its worker went away, the job may be fine
     result: dict[str, Any] = dataclasses.field(default_factory=dict)
     reason: str = ""
+    processor_seconds: float = 0.0  # that the worker spent on it, however busy its machine was

@@ -5,6 +5,7 @@ reports, and is replaced. A worker whose driver died ends at once, so that it ca
 """
 
 import contextlib
+import dataclasses
 import importlib
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ import pathlib
 import signal
 import sys
 import threading
+import time
 import traceback
 from multiprocessing import connection
 from typing import Any, Protocol
@@ -42,6 +44,12 @@ class Pool(Protocol):
 
 def attempt(target: str, job: Job, folder: str) -> Outcome:
     """Runs a job; what goes wrong in it is its outcome, in one line."""
+    began = time.process_time()
+    outcome = _attempt(target, job, folder)
+    return dataclasses.replace(outcome, processor_seconds=time.process_time() - began)
+
+
+def _attempt(target: str, job: Job, folder: str) -> Outcome:
     try:
         module, _, name = target.partition(":")
         return Outcome("done", getattr(importlib.import_module(module), name)(job, pathlib.Path(folder)))

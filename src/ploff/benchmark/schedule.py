@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from ploff.benchmark.jobs import Job, Outcome
 from ploff.benchmark.pool import Pool
@@ -64,9 +63,9 @@ class _Schedule:
         reason = outcome.reason
         if outcome.status == "lost":
             reason = f"{reason}, {ATTEMPTS} times"
-        self._record(job, reason, seconds, outcome.result)
+        self._record(job, reason, seconds, outcome)
 
-    def _record(self, job: Job, reason: str, seconds: float, result: dict[str, Any]) -> None:
+    def _record(self, job: Job, reason: str, seconds: float, outcome: Outcome) -> None:
         if reason:
             self.failed[job.key] = reason
         self.store.append(
@@ -78,7 +77,8 @@ class _Schedule:
                 "status": "failed" if reason else "done",
                 "reason": reason,
                 "seconds": round(seconds, 3),
-                "result": result,
+                "processor_seconds": round(outcome.processor_seconds, 3),
+                "result": outcome.result,
             }
         )
 
@@ -87,7 +87,9 @@ class _Schedule:
             for job in blocked:
                 self.waiting.remove(job)
                 cause = next(self.failed[need] for need in job.needs if need in self.failed)
-                self._record(job, cause if cause.startswith(BLOCKED) else f"{BLOCKED}{cause}", 0.0, {})
+                self._record(
+                    job, cause if cause.startswith(BLOCKED) else f"{BLOCKED}{cause}", 0.0, Outcome("failed")
+                )
 
 
 def _show(job: Job, outcome: Outcome, tracker: Tracker, ended: int, quiet: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from ploff.errors import PloffError, PloffWarning
 
 RESULTS = "results.jsonl"
-Record: TypeAlias = dict[str, Any]  # key, kind, label, arguments, status, reason, seconds, result
+Record: TypeAlias = dict[str, Any]  # as `ploff.benchmark.schedule` makes them
 
 
 class Store:

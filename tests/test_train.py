@@ -355,7 +355,12 @@ def test_ctrl_c_leaves_every_seed_resumable(swings, tmp_path):
     length = ["--steps", "10000000", "--seeds", "2", "--environment", "none", "--out", str(out)]
     options = [*length, "--method", "bc", "--set", "hidden=8,8", "batch=16"]
     command = [sys.executable, "-c", code, "train", log, *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # a shell's background job, such as this test may be, ignores Ctrl-C otherwise
     while process.poll() is None and len(list(out.glob("seed-*/checkpoint.eqx"))) < 2:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGINT)

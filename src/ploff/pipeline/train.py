@@ -185,7 +185,7 @@ class _Request:
                 config=self.configs[method],
                 training=self.training,
                 seed=seed,
-                data=self.data,
+                data=dataclasses.replace(self.data, infos={}),
                 dataset=self.fingerprint,
                 evidence_folder=self.shared,
                 arena=self.arena,
@@ -226,10 +226,11 @@ class _Request:
 
 def _run(request: _Request, quiet: bool) -> list[Run]:
     jobs = request.jobs()
-    for method in request.folders:
-        _claim(request, method)
+    configs = {folder: _claimed(request, method) for method, folder in request.folders.items()}
     for job in jobs:
         check_same(job)
+    for folder, config in configs.items():
+        storage.write_json(folder / CONFIG, config)
     kinds: list[agents.EvidenceKind] = [agents.method(method).evidence for method in request.folders]
     for kind in dict.fromkeys(kinds):
         stages.prepare(kind, request.shared, request.data, request.plan, quiet=quiet)
@@ -248,8 +249,8 @@ def _run(request: _Request, quiet: bool) -> list[Run]:
     return runs
 
 
-def _claim(request: _Request, method: str) -> None:
-    """Writes a run's config.json, or refuses a folder that another run has."""
+def _claimed(request: _Request, method: str) -> dict[str, Any]:
+    """What a run's config.json is to say; refuses a folder that another run has."""
     folder, wanted = request.folders[method], request.config(method)
     found = read_config(folder)
     if found is not None:
@@ -262,7 +263,7 @@ def _claim(request: _Request, method: str) -> None:
                 f"{folder} was trained with the metric of {place}; choose another --out, or delete it"
             )
         wanted["seeds"] = sorted({*found["seeds"], *wanted["seeds"]})
-    storage.write_json(folder / CONFIG, wanted)
+    return wanted
 
 
 def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:

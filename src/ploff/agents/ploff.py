@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ploff.agents import td3
 from ploff.agents.bonus import Bonus, CriticForm, backed_up, bonus, merits
 from ploff.agents.log import Evidence, Log
-from ploff.agents.settings import not_negative, positive
+from ploff.agents.settings import counts, not_negative, positive
 from ploff.agents.td3 import TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
 from ploff.transitions import Batch
@@ -37,8 +37,9 @@ class PloffConfig(TD3Config):
     critic_form: CriticForm = "contractive"
     actor_weight: float = 0.15  # α_a
     critic_weight: float = 0.0  # α_c
-    sharpness: float = 1.0  # β
-    sway: float = 1.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
+    neighbours: int = 20  # k: so many of those in the table are looked at
+    sharpness: float = 4.0  # β
+    sway: float = 2.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
     unit: Literal["spread", "spacing", "learned"] = "spread"  # of distances: the log's own, or as they are
     normalise: bool = True  # the value in the actor's loss, by its mean size
 
@@ -46,6 +47,7 @@ class PloffConfig(TD3Config):
         super().__post_init__()
         not_negative(self, "actor_weight", "critic_weight", "sway")
         positive(self, "sharpness")
+        counts(self, "neighbours")
 
     @classmethod
     def paper(cls, **changes: Any) -> "PloffConfig":
@@ -57,6 +59,7 @@ class PloffConfig(TD3Config):
             "critic_form": "paper",
             "actor_weight": 5.0,
             "critic_weight": 1.0,
+            "neighbours": 50,
             "sharpness": 0.5,
             "unit": "learned",
             "normalise": False,
@@ -126,10 +129,14 @@ class _View:
 
     def distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
         """To the pairs logged nearby."""
-        return self.logged.neighbour_distances(rows, actions) / self.unit
+        states = self.logged.data.states(rows)
+        return self.logged.distances_to(states, actions, self._near(rows)) / self.unit
 
     def log_weights(self, rows: Int[Array, "B"]) -> Float[Array, "B k"] | None:
         """Of those pairs in the density; None where all count alike."""
         if self.config.bonus != "density" or self.config.sway == 0:
             return None
-        return merits(self.believed[self.logged.neighbours[rows]], self.config.sway)
+        return merits(self.believed[self._near(rows)], self.config.sway)
+
+    def _near(self, rows: Int[Array, "B"]) -> Int[Array, "B k"]:
+        return self.logged.neighbours[rows, : self.config.neighbours]

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from ploff import cli
 from ploff.benchmark import estimate, run, search, tables
 from ploff.benchmark.paper import paper_methods, paper_scores
 from ploff.benchmark.plan import make_plan
@@ -140,6 +141,23 @@ def test_data_that_is_here_is_not_downloaded(tmp_path, monkeypatch):
     assert source_of("pen-human").status == "here"
     assert source_of("sample").status == "bundled"
     assert source_of("minari:mujoco/hopper/medium-v0").load == "mujoco/hopper/medium-v0"
+
+
+def test_the_command_says_what_it_would_do_and_what_is_wrong_in_one_line(tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text('tasks = ["sample"]\nseeds = 2\n[methods.bc]\n')
+    cli.main(["benchmark", str(tmp_path / "mine.toml"), "--dry-run", "--out", str(tmp_path / "out")])
+    shown = capsys.readouterr().out
+    assert "suite mine" in shown
+    assert "jobs: 1 data, 2 run" in shown
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "bad.toml").write_text('tasks = ["sample"]\n[methods.cb]\n')
+    for arguments in (["absent.toml"], ["bad.toml"], ["mine.toml", "--workers", "0"]):
+        with pytest.raises(SystemExit) as leaving:
+            cli.main(
+                ["benchmark", str(tmp_path / arguments[0]), *arguments[1:], "--out", str(tmp_path / "out")]
+            )
+        assert leaving.value.code == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
 def test_an_estimate_rests_on_what_like_jobs_took(tmp_path):

@@ -68,7 +68,7 @@ class LocalPool:
     def __init__(self, folder: str | os.PathLike[str], workers: int | None = None, target: str = WORK):
         self._context = multiprocessing.get_context("spawn")  # JAX's threads do not survive a fork
         self._cores = available_cores()
-        self.slots = workers or len(self._cores)
+        self.slots = len(self._cores) if workers is None else workers
         if self.slots < 1:
             raise PloffError(f"--workers must be at least 1, got {workers}")
         self._folder, self._target = pathlib.Path(folder), target

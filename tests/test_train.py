@@ -327,25 +327,31 @@ def test_a_policy_that_is_not_there_is_said_so(whole, tmp_path):
 # Several seeds.
 
 
-def test_seeds_in_processes_end_as_each_alone(whole, swings, tmp_path):
-    run = ploff.train(swings, "td3-bc", out=tmp_path, settings=TINY, seeds=2, **BRIEF)
-    assert [result.seed for result in run.seeds] == [0, 1]
+def test_seeds_in_processes_end_as_each_alone_and_one_that_fails_is_named(whole, swings, tmp_path):
+    """Networks as small as these are computed on one core by whoever has more, so the bits agree."""
+    damaged = tmp_path / "seed-2" / "checkpoint.eqx"
+    damaged.parent.mkdir()
+    damaged.write_bytes(
+        (whole.folder / "seed-0" / "checkpoint.eqx").read_bytes()[:-2000].replace(b'"seed": 0', b'"seed": 2')
+    )
+    with pytest.raises(
+        PloffError, match=r"td3-bc seed 2 failed: .*does not hold what was expected.*other 2 are done"
+    ):
+        ploff.train(swings, "td3-bc", out=tmp_path, settings=TINY, seeds=3, **BRIEF)
     assert_same_end(whole.folder, tmp_path, seed=0)
     assert arrays_of(tmp_path, 0) != arrays_of(tmp_path, 1)
     alone = ploff.train(swings, "td3-bc", out=tmp_path / "alone", settings=TINY, seeds=[1], **BRIEF)
     assert_same_end(alone.folder, tmp_path, seed=1)
 
 
-def test_a_seed_that_fails_is_named_and_the_others_finish(swings, tmp_path):
-    options = BRIEF | {"steps": 10, "environment": "none"}
-    ploff.train(swings, "bc", out=tmp_path, settings=TINY, seeds=1, **options)
-    checkpoint = tmp_path / "seed-0" / "checkpoint.eqx"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-2000])
-    with pytest.raises(
-        PloffError, match=r"bc seed 0 failed: .*does not hold what was expected.*other 1 are done"
-    ):
-        ploff.train(swings, "bc", out=tmp_path, settings=TINY, seeds=2, **options | {"steps": 20})
-    assert runs.load_run(tmp_path).seeds[1].step == 20
+def test_on_one_core_seeds_follow_each_other_and_a_failure_stops_none(whole, swings, tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "_cores", lambda: [0])
+    (tmp_path / "seed-0").mkdir()
+    checkpoint = (whole.folder / "seed-0" / "checkpoint.eqx").read_bytes()
+    (tmp_path / "seed-0" / "checkpoint.eqx").write_bytes(checkpoint[:-2000])
+    with pytest.raises(PloffError, match=r"td3-bc seed 0 failed: .*other 1 are done"):
+        ploff.train(swings, "td3-bc", out=tmp_path, settings=TINY, seeds=2, **BRIEF)
+    assert runs.load_run(tmp_path).seeds[1].step == 40
 
 
 def test_ctrl_c_leaves_every_seed_resumable(swings, tmp_path):
@@ -550,7 +556,8 @@ def test_a_damaged_run_folder_is_said_in_one_line(tmp_path, swings):
         ploff.train(swings, "bc", out=tmp_path, settings=TINY, **BRIEF)
 
 
-def test_the_command_compares_methods_in_a_table(swings, tmp_path, capsys):
+def test_the_command_compares_methods_in_a_table(swings, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(pool, "_cores", lambda: [0])
     log = str(datasets.save(swings, tmp_path / "log.npz"))
     arguments = [
         "train",

@@ -1,6 +1,7 @@
 """Where the numbers of a run also go, beside its CSV files: TensorBoard or Weights & Biases, if asked for."""
 
 import contextlib
+import hashlib
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -62,8 +63,9 @@ def open_sink(
         with contextlib.closing(writer):
             yield _TensorBoard(writer)
     else:
+        identity = hashlib.blake2b(str(folder.resolve()).encode(), digest_size=8).hexdigest()
         run = require("wandb", extra=name).init(
-            project="ploff", name=label, dir=str(folder), config=dict(settings), resume="allow"
+            project="ploff", name=label, id=identity, dir=str(folder), config=dict(settings), resume="allow"
         )
         try:
             yield _WeightsAndBiases(run)

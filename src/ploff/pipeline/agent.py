@@ -15,11 +15,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from ploff import agents, environments, storage
+from ploff import agents, storage
 from ploff.agents.log import Log
 from ploff.errors import PloffError, PloffWarning
 from ploff.evaluation import evaluate
 from ploff.pipeline import stages
+from ploff.pipeline.arena import Arena
 from ploff.pipeline.policy import FILE, policy_of, save_policy
 from ploff.pipeline.settings import AgentTraining
 from ploff.pipeline.sinks import Sink, open_sink
@@ -28,15 +29,6 @@ from ploff.transitions import Transitions
 
 CHECKPOINT = "checkpoint.eqx"
 WATCHED = ("mean_q", "largest_q", "q_bound", "distance", "actor_loss", "score", "mean_return")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Arena:
-    """Where a policy is tried."""
-
-    environment: str
-    physics: environments.Physics = "d4rl"
-    references: environments.References | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,15 +3,14 @@
 import dataclasses
 import os
 import pathlib
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ploff import agents, datasets, environments, storage
-from ploff.environments.pool import borrowed
-from ploff.errors import PloffError, PloffWarning
+from ploff.errors import PloffError
 from ploff.pipeline import stages
-from ploff.pipeline.agent import Arena, Job, check_same, refuse_difference
+from ploff.pipeline.agent import Job, check_same, refuse_difference
+from ploff.pipeline.arena import Arena, find_arena
 from ploff.pipeline.pool import run_jobs
 from ploff.pipeline.runs import CONFIG, Run, load_run, read_config, versions, write_scores
 from ploff.pipeline.settings import (
@@ -25,7 +24,6 @@ from ploff.pipeline.settings import (
     metric_plan,
 )
 from ploff.pipeline.sinks import check_sink
-from ploff.progress import console
 from ploff.transitions import Transitions
 
 Path = str | os.PathLike[str]
@@ -80,38 +78,15 @@ def train(
     return _run(request, quiet)[0]
 
 
-def compare(
-    dataset: Path | Transitions,
-    methods: Sequence[str],
-    *,
-    out: Path,
-    steps: int | None = None,
-    seeds: int | Sequence[int] = 1,
-    preset: Preset = "default",
-    settings: Mapping[str, Any] | None = None,
-    metric: Path | None = None,
-    metric_steps: int | None = None,
-    environment: str | None = None,
-    physics: environments.Physics | None = None,
-    evaluate_every: int | None = None,
-    episodes: int | None = None,
-    log: str | None = None,
-    reading: Mapping[str, Any] | None = None,
-    quiet: bool = False,
-) -> list[Run]:
-    """Trains several methods on a log, each in a run folder of its own inside `out`; they share the metric.
+def compare(dataset: Path | Transitions, methods: Sequence[str], *, out: Path, **options: Any) -> list[Run]:
+    """Trains several methods on a log, each in a run folder of its own inside `out`; they share the metric there.
 
-    The arguments are those of `train`. A setting is for all methods, or for one as METHOD.NAME.
+    The other arguments are those of `train`. A setting is for all methods, or for one as METHOD.NAME.
     """
     folders = {method: pathlib.Path(out) / method for method in methods}
+    quiet, metric = options.pop("quiet", False), options.pop("metric", None)
     shared = pathlib.Path(metric if metric is not None else out)
-    request = _Request.of(
-        dataset, methods, folders, shared,
-        seeds=seeds, preset=preset, settings=settings, environment=environment, physics=physics,
-        metric_steps=metric_steps, steps=steps, evaluate_every=evaluate_every, episodes=episodes, log=log,
-        reading=reading,
-    )  # fmt: skip
-    return _run(request, quiet)
+    return _run(_Request.of(dataset, methods, folders, shared, **options), quiet)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,14 +115,14 @@ class _Request:
         folders: dict[str, pathlib.Path],
         shared: pathlib.Path,
         *,
-        seeds: int | Sequence[int],
-        preset: Preset,
-        settings: Mapping[str, Any] | None,
-        environment: str | None,
-        physics: environments.Physics | None,
-        metric_steps: int | None,
-        log: str | None,
-        reading: Mapping[str, Any] | None,
+        seeds: int | Sequence[int] = 1,
+        preset: Preset = "default",
+        settings: Mapping[str, Any] | None = None,
+        environment: str | None = None,
+        physics: environments.Physics | None = None,
+        metric_steps: int | None = None,
+        log: str | None = None,
+        reading: Mapping[str, Any] | None = None,
         **lengths: int | None,
     ) -> "_Request":
         known = {name: agents.method(name) for name in methods}
@@ -171,7 +146,7 @@ class _Request:
             plan=plan,
             preset=preset,
             seeds=_seeds(seeds),
-            arena=_arena(data, environment, physics),
+            arena=find_arena(data, environment, physics),
             sink=log,
             reading={name: value for name, value in (reading or {}).items() if value},
         )
@@ -277,44 +252,3 @@ def _findable(dataset: Path) -> str:
     """A dataset's name; a file's in full, so that it is found from anywhere."""
     path = pathlib.Path(dataset)
     return str(path.resolve()) if path.exists() else str(dataset)
-
-
-def _arena(data: Transitions, environment: str | None, physics: environments.Physics | None) -> Arena | None:
-    """Where to try policies; None if the log does not say, or the environment is not to be had."""
-    own = data.origin.environment
-    name = own if environment is None else environment
-    if name is None:
-        console.print(
-            f"no environment is known for {data.origin.name}: policies are trained and not tried "
-            "(--environment names one)",
-            highlight=False,
-        )
-    if name in (None, "none"):
-        return None
-    default = data.origin.physics if name == own else "d4rl"
-    arena = Arena(environment=name, physics=physics or default, references=_references(data, name))
-    try:
-        _check_fit(data, arena)
-    except PloffError as error:
-        if environment is not None:
-            raise
-        warnings.warn(f"policies are trained and not tried: {error}", PloffWarning, stacklevel=4)
-        return None
-    return arena
-
-
-def _references(data: Transitions, name: str) -> environments.References | None:
-    if name == data.origin.environment and data.origin.reference_scores:
-        return data.origin.reference_scores
-    return environments.reference_scores(name) if environments.has_reference(name) else None
-
-
-def _check_fit(data: Transitions, arena: Arena) -> None:
-    """Makes the environment once: it must be there, and have the log's observations and actions."""
-    with borrowed(1, arena.environment, arena.physics, {}) as (env,):
-        shape, space = env.observation_space.shape, environments.action_space_of(env)
-    if shape != data.observation_shape or space.width != data.action_space.width or space.kind != "box":
-        raise PloffError(
-            f"{arena.environment} has observations {shape} and {space.width} actions; the log has "
-            f"{data.observation_shape} and {data.action_space.width}"
-        )

@@ -1,0 +1,291 @@
+"""CQL, BEAR, BRAC-v and BCQ: losses over sampled actions, against slow references."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from scipy.special import logsumexp
+
+from agent_cases import KEY, SPACE, advance, begin, log_for, tiny, to_units
+from ploff.agents import bcq, bear, brac_v, cql
+from ploff.agents.gaussian import SquashedGaussian
+from ploff.agents.learner import Learner
+from ploff.agents.sampled import most_mixed_value
+from ploff.errors import PloffError
+
+
+def arrays(tree):
+    return eqx.filter(tree, eqx.is_array)
+
+
+def squares(critics, batch, wanted):
+    return sum(np.mean((np.asarray(x) - wanted) ** 2) for x in critics(batch.observations, batch.actions))
+
+
+def target(batch, value, discount=0.5):
+    return np.asarray(batch.rewards) + ~np.asarray(batch.terminals) * discount * np.asarray(value)
+
+
+# CQL.
+
+
+def cql_case(**changes):
+    config, log = tiny("cql", **changes), log_for("cql")
+    state = dataclasses.replace(begin("cql", log, config), step=jnp.asarray(config.warmup))
+    draw_key, _, key = jax.random.split(KEY, 3)
+    _, batch = log.draw(draw_key, config.batch)
+    return config, log, state, batch, *cql.propose(state.actor.network, batch, key, config.samples)
+
+
+def test_proposals_are_uniform_then_the_policys_with_their_densities():
+    config, _, state, batch, proposals, following = cql_case()
+    assert proposals.actions.shape == (30, config.batch, 2)
+    np.testing.assert_allclose(proposals.log_density[:10], 2 * np.log(0.5), rtol=1e-6)
+    here = state.actor.network.log_density(batch.observations, proposals.actions[10:20])
+    there = state.actor.network.log_density(batch.next_observations, proposals.actions[20:])
+    np.testing.assert_allclose(proposals.log_density[10:20], here, atol=1e-2)
+    np.testing.assert_allclose(proposals.log_density[20:], there, atol=1e-2)
+    np.testing.assert_array_equal(following, proposals.actions[20])
+
+
+@pytest.mark.parametrize("threshold", [None, 0.4])
+def test_the_conservative_loss_is_that_of_a_loop(threshold):
+    config, _, state, batch, proposals, _ = cql_case(threshold=threshold, weight=2.0, softness=0.5)
+    wanted, unit, gap_weight = np.linspace(0, 1, config.batch), 3.0, 1.7
+    loss, (error, gap, _) = cql.conservative_loss(
+        state.critics.network, batch, jnp.asarray(wanted), proposals, gap_weight, unit, config
+    )
+    expected, gaps, errors = 0.0, [], []
+    for critic in (state.critics.network.first, state.critics.network.second):
+        logged = unit * np.asarray(critic(batch.observations, batch.actions), np.float64)
+        each = unit * np.stack([critic(batch.observations, actions) for actions in proposals.actions])
+        soft = 0.5 * logsumexp(each / 0.5 - np.asarray(proposals.log_density), axis=0)
+        gaps.append(2.0 * np.mean(soft - logged))
+        errors.append(np.mean((logged / unit - wanted) ** 2))
+        expected += unit**2 * errors[-1] + gap_weight * (gaps[-1] - (threshold or 0.0))
+    assert float(loss) == pytest.approx(expected, rel=1e-4)
+    assert float(gap) == pytest.approx(np.mean(gaps), rel=1e-4)
+    assert float(error) == pytest.approx(sum(errors), rel=1e-4)
+
+
+def test_many_uniform_proposals_estimate_the_integral_of_exp_q():
+    config, _, state, batch, _, _ = cql_case()
+    critic, count = state.critics.network.first, 4000
+    unit = jax.random.uniform(KEY, (count, config.batch, 2), minval=-1, maxval=1)
+    actions = cql.from_unit(SPACE, unit)
+    density = jnp.full((count, config.batch), 2 * np.log(0.5))
+    _, (_, gap, _) = cql.conservative_loss(
+        eqx.tree_at(lambda twins: twins.second, state.critics.network, critic),
+        batch, jnp.zeros(config.batch), cql.Proposals(actions, density), 1.0, 1.0, config,
+    )  # fmt: skip
+    grid = np.stack(np.meshgrid(*[np.linspace(-0.99, 0.99, 40)] * 2), -1).reshape(-1, 2)
+    points = cql.from_unit(SPACE, jnp.asarray(grid, jnp.float32))
+    values = np.stack(
+        [critic(batch.observations, jnp.broadcast_to(p, (config.batch, 2))) for p in points[::16]]
+    )
+    integral = np.log(4 * np.mean(np.exp(values), axis=0))
+    logged = np.asarray(critic(batch.observations, batch.actions))
+    assert float(gap) == pytest.approx(config.weight * np.mean(integral + np.log(count) - logged), rel=0.02)
+
+
+def test_cql_does_not_depend_on_the_units_of_the_reward():
+    config, _, state, batch, proposals, _ = cql_case()
+    critics, wanted = state.critics.network, jnp.linspace(0, 1, config.batch)
+    larger = jax.tree.map(lambda x: x, critics)
+    for name in ("first", "second"):
+        last = getattr(critics, name).body.last
+        larger = eqx.tree_at(
+            lambda twins, name=name: getattr(twins, name).body.last,
+            larger,
+            dataclasses.replace(last, weight=4 * last.weight, bias=4 * last.bias),
+        )
+    small, _ = cql.conservative_loss(critics, batch, wanted, proposals, 1.0, 4.0, config)
+    large, _ = cql.conservative_loss(larger, batch, 4 * wanted, proposals, 1.0, 1.0, config)
+    assert float(small) == pytest.approx(float(large), rel=1e-4)
+
+
+def test_cqls_target_is_the_policys_next_action_without_its_entropy():
+    config, log, state, batch, _, following = cql_case()
+    _, info = advance("cql", state, log, config)
+    wanted = target(batch, state.target_critics.least(batch.next_observations, following))
+    assert float(info.critic_loss) == pytest.approx(squares(state.critics.network, batch, wanted), rel=1e-4)
+
+
+def test_cqls_actor_imitates_first_and_then_follows_the_value():
+    config, log, state, batch, _, _ = cql_case()
+    for step in (config.warmup - 1, config.warmup):
+        _, info = advance("cql", dataclasses.replace(state, step=jnp.asarray(step)), log, config)
+        drawn = state.actor.network.sample(jax.random.split(KEY, 3)[1], batch.observations, 1)
+        value = log.reward_unit * state.critics.network.least(batch.observations, drawn.actions[0])
+        imitated = state.actor.network.log_density(batch.observations, batch.actions)
+        expected = jnp.mean(drawn.log_density[0] - (imitated if step < config.warmup else value))
+        assert float(info.actor_loss) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_the_entropys_weight_falls_where_there_is_enough_of_it():
+    config, log, state, *_ = cql_case()
+    following, info = advance("cql", state, log, config)
+    assert float(info.entropy) > -2
+    assert float(following.log_entropy_weight.network) < 0
+
+
+def test_with_lagrange_the_gaps_weight_rises_above_the_threshold_and_falls_below_it():
+    config = tiny("cql", threshold=2.0)
+    weight = Learner.init(jnp.zeros(()), optax.adam(config.critic_rate))
+    assert float(cql.raise_gap_weight(weight, jnp.asarray(3.0), config).network) > 0
+    assert float(cql.raise_gap_weight(weight, jnp.asarray(1.0), config).network) < 0
+    assert cql.raise_gap_weight(weight, jnp.asarray(3.0), tiny("cql")) is weight
+
+
+# BEAR.
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
+def test_the_discrepancy_is_that_of_a_loop_over_samples(kernel):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(3, 4, 2)), rng.normal(size=(5, 4, 2))
+
+    def mean(a, b):
+        total = 0.0
+        for i in a:
+            for j in b:
+                apart = np.sum((i - j) ** 2) if kernel == "gaussian" else np.sum(np.abs(i - j))
+                total += np.exp(-apart / (2 * 1.5))
+        return total / (len(a) * len(b))
+
+    expected = [
+        np.sqrt(mean(x[:, b], x[:, b]) + mean(y[:, b], y[:, b]) - 2 * mean(x[:, b], y[:, b]) + 1e-6)
+        for b in range(4)
+    ]
+    apart = bear.discrepancy(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), kernel, 1.5)
+    np.testing.assert_allclose(apart, expected, rtol=1e-3)
+
+
+def test_equal_samples_have_no_discrepancy_and_a_finite_gradient():
+    x = jax.random.normal(KEY, (3, 4, 2))
+    value, gradient = jax.value_and_grad(lambda y: jnp.sum(bear.discrepancy(x, y, "gaussian", 1.0)))(x)
+    assert float(value) == pytest.approx(4 * 1e-3, abs=4e-3)
+    assert jnp.all(jnp.isfinite(gradient))
+
+
+def test_the_multiplier_rises_above_the_threshold_and_falls_below_it_within_its_limits():
+    config = tiny("bear", threshold=0.5)
+    multiplier = Learner.init(jnp.zeros(()), optax.adam(config.multiplier_rate))
+    assert float(bear.raise_multiplier(multiplier, jnp.asarray(0.6), config).network) > 0
+    assert float(bear.raise_multiplier(multiplier, jnp.asarray(0.4), config).network) < 0
+    steep = tiny("bear", threshold=0.5, multiplier_rate=100.0)
+    multiplier = Learner.init(jnp.zeros(()), optax.adam(100.0))
+    assert float(bear.raise_multiplier(multiplier, jnp.asarray(0.4), steep).network) == -5.0
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_bears_losses_are_as_printed_and_its_actor_follows_the_value_once_warm(warm):
+    log, config = log_for("bear"), tiny("bear")
+    state = dataclasses.replace(begin("bear", log, config), step=jnp.asarray(config.warmup - (not warm)))
+    following, info = advance("bear", state, log, config)
+    keys = jax.random.split(KEY, 5)
+    _, batch = log.draw(keys[0], config.batch)
+    proposed = state.actor.network.sample(keys[2], batch.next_observations, config.samples).actions
+    value = most_mixed_value(state.target_critics, batch.next_observations, proposed, 0.75)
+    expected = squares(state.critics.network, batch, target(batch, value))
+    assert float(info.critic_loss) == pytest.approx(expected, rel=1e-4)
+    modelled = following.vae.network.sample_raw(keys[3], batch.observations, config.matched_samples)
+    drawn = state.actor.network.sample(keys[4], batch.observations, config.matched_samples)
+    apart = float(jnp.mean(bear.discrepancy(drawn.raw, modelled, "gaussian", config.bandwidth)))
+    q = float(log.reward_unit * jnp.mean(state.critics.network.least(batch.observations, drawn.actions[0])))
+    assert float(info.actor_loss) == pytest.approx(apart - 0.05 - warm * q, rel=1e-4)
+    assert float(info.discrepancy) == pytest.approx(apart, rel=1e-4)
+
+
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(PloffError, match="kernel"):
+        tiny("bear", kernel="cubic")
+
+
+# BRAC-v.
+
+
+def constant_policy(mean, deviation):
+    """A policy that is the same in every state."""
+    policy = SquashedGaussian.init(jax.random.key(0), (2,), SPACE, (4,))
+    bias = jnp.concatenate([jnp.asarray(mean), jnp.log(jnp.asarray(deviation))])
+    return eqx.tree_at(lambda p: (p.body.last.weight, p.body.last.bias), policy, (jnp.zeros((4, 4)), bias))
+
+
+def test_the_divergence_estimates_that_of_two_normal_distributions():
+    ours, logs = constant_policy([0.2, -0.1], [0.5, 0.3]), constant_policy([0.0, 0.1], [0.8, 0.4])
+    _, estimates = brac_v.divergence(ours, logs, KEY, jnp.zeros((50_000, 2)))
+    ratio, apart = np.asarray([0.5 / 0.8, 0.3 / 0.4]), np.asarray([0.2 / 0.8, 0.2 / 0.4])
+    exact = np.sum(0.5 * (ratio**2 + apart**2 - 1) - np.log(ratio))  # squashing changes both densities alike
+    assert float(jnp.mean(estimates)) == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_brac_penalises_the_target_and_the_actor_which_follows_the_value_once_warm(warm):
+    log, config = log_for("brac-v"), tiny("brac-v")
+    state = dataclasses.replace(begin("brac-v", log, config), step=jnp.asarray(config.warmup - (not warm)))
+    following, info = advance("brac-v", state, log, config)
+    draw_key, next_key, key = jax.random.split(KEY, 3)
+    _, batch = log.draw(draw_key, config.batch)
+    clone, unit = following.clone.network, float(log.reward_unit)
+    actions, diverged = brac_v.divergence(state.actor.network, clone, next_key, batch.next_observations)
+    value = state.target_critics.least(batch.next_observations, actions) - config.weight / unit * diverged
+    expected = squares(state.critics.network, batch, target(batch, value))
+    assert float(info.critic_loss) == pytest.approx(expected, rel=1e-4)
+    actions, diverged = brac_v.divergence(state.actor.network, clone, key, batch.observations)
+    q = state.critics.network.least(batch.observations, actions)
+    expected = float(jnp.mean(config.weight * diverged - warm * unit * q))
+    assert float(info.actor_loss) == pytest.approx(expected, rel=1e-4)
+    density = state.clone.network.log_density(batch.observations, batch.actions)
+    assert float(info.clone_loss) == pytest.approx(-float(jnp.mean(density)), rel=1e-4)
+
+
+# BCQ.
+
+
+def test_a_perturbation_moves_an_action_by_its_reach_at_most_and_never_out_of_the_box():
+    moves = bcq.Perturbation.init(KEY, (2,), SPACE, (8, 8), 0.05)
+    actions = cql.from_unit(SPACE, jax.random.uniform(KEY, (50, 6, 2), minval=-1, maxval=1))
+    moved = moves(jnp.zeros((6, 2)), actions)
+    change = np.abs(to_units(np.asarray(moved)) - to_units(np.asarray(actions)))
+    assert 0 < change.max() <= 0.05 + 1e-6
+    assert (
+        np.abs(to_units(np.asarray(moves(jnp.zeros((6, 2)), actions * 0 + jnp.asarray(SPACE.high))))).max()
+        <= 1
+    )
+
+
+def test_bcqs_losses_are_as_printed():
+    log, config = log_for("bcq"), tiny("bcq")
+    state = begin("bcq", log, config)
+    following, info = advance("bcq", state, log, config)
+    keys = jax.random.split(KEY, 4)
+    _, batch = log.draw(keys[0], config.batch)
+    proposed = following.vae.network.sample(keys[2], batch.next_observations, config.samples)
+    there = state.target_perturbation(batch.next_observations, proposed)
+    value = most_mixed_value(state.target_critics, batch.next_observations, there, 0.75)
+    expected = squares(state.critics.network, batch, target(batch, value))
+    assert float(info.critic_loss) == pytest.approx(expected, rel=1e-4)
+    proposal = following.vae.network.sample(keys[3], batch.observations, 1)
+    here = state.perturbation.network(batch.observations, proposal)[0]
+    q = following.critics.network.first(batch.observations, here)
+    assert float(info.actor_loss) == pytest.approx(-float(jnp.mean(q)), rel=1e-4)
+
+
+def test_bcqs_model_is_judged_by_what_it_rebuilds_and_by_its_latents():
+    log, config = log_for("bcq"), tiny("bcq")
+    state = begin("bcq", log, config)
+    _, info = advance("bcq", state, log, config)
+    keys = jax.random.split(KEY, 4)
+    _, batch = log.draw(keys[0], config.batch)
+    vae = state.vae.network
+    mean, log_deviation = (np.asarray(x, np.float64) for x in vae.encode(batch.observations, batch.actions))
+    latents = mean + np.exp(log_deviation) * np.asarray(jax.random.normal(keys[1], mean.shape))
+    decoded = np.tanh(vae.decode(batch.observations, jnp.asarray(latents[None], jnp.float32))[0])
+    apart = np.mean((decoded - to_units(np.asarray(batch.actions))) ** 2)
+    divergence = np.mean(-0.5 * (1 + 2 * log_deviation - mean**2 - np.exp(2 * log_deviation)))
+    assert float(info.vae_loss) == pytest.approx(apart + 0.5 * divergence, rel=1e-4)

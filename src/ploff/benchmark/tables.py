@@ -119,7 +119,9 @@ def improvement_table(results: Results, seed: int = 0) -> Table:
 
 def run_table(results: Results) -> Table:
     """Every run's score: what the other tables are made of."""
-    rows = tuple((task, column, str(seed), repr(score)) for task, column, seed, score in results.runs)
+    rows = tuple(
+        (short_name(task), column, str(seed), repr(score)) for task, column, seed, score in results.runs
+    )
     return Table("Every run", ("task", "method", "seed", "score"), rows)
 
 

@@ -82,7 +82,8 @@ def _of_runs(path: pathlib.Path) -> Iterator[tuple[Group, pathlib.Path]]:
         if read_config(file.parent) is not None:
             run = pipeline.load_run(file.parent)
             if run.seeds:
-                yield Group(run.config["data"]["name"], run.method, run.config, run.seeds), run.folder
+                task = short_name(run.config["dataset"] or run.config["data"]["name"])
+                yield Group(task, run.method, run.config, run.seeds), run.folder
 
 
 def _of_suite(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from ploff.errors import PloffError, PloffWarning
+from ploff.neighbors.exhaustive import exact_neighbours
+from ploff.neighbors.lists import LIST_SIZE, nearest
 from ploff.neighbors.search import (
     Exhaustive,
     InvertedLists,
@@ -14,6 +16,8 @@ from ploff.neighbors.search import (
     SearchConfig,
     Truth,
     build_index,
+    ranks_from_centre,
+    squared_distances,
 )
 from ploff.neighbors.table import HEADER_BYTES, Source, build_table, load_table
 
@@ -161,17 +165,44 @@ def test_lists_that_hold_too_few_points_are_made_up_by_exhaustive_search():
     assert all(len(set(row)) == 60 for row in found.tolist())
 
 
-def test_many_lists_are_ordered_by_lists_of_lists(monkeypatch):
-    points = easy(8000)
-    whole = InvertedLists(points)
-    whole.probes = 12
-    expected = whole.query(points[whole.order], 10, whole.homes[whole.order])
-    monkeypatch.setattr("ploff.neighbors.lists.MANY_LISTS", 50)
-    nested = InvertedLists(points)
-    nested.probes = 12
-    found = nested.query(points[nested.order], 10, nested.homes[nested.order])
-    assert nested.lists > 50
-    assert np.mean(found == expected) > 0.99
+@pytest.mark.parametrize("kind", ["easy", "hard", "two far clusters", "offset", "copies"])
+def test_products_that_leave_points_out_leave_no_neighbour_out(kind):
+    rng = np.random.default_rng(0)
+    points = {"easy": easy(), "hard": hard(), "copies": np.repeat(easy(200), 20, axis=0)}.get(kind)
+    if points is None:
+        points = (1e-3 * rng.normal(size=(4000, 16))).astype(np.float32)
+        points[2000 * (kind == "two far clusters") :] += 1000
+    queries = points[::31]
+    found, expected = exact_neighbours(points, queries, 10), Exhaustive(points).query(queries, 10)
+    np.testing.assert_allclose(
+        squared_distances(queries, points, found), squared_distances(queries, points, expected), rtol=1e-6
+    )
+    assert all(len(set(row)) == 10 for row in found.tolist())
+
+
+def test_nearest_by_sorted_bits_equals_faiss_even_where_points_are_copies():
+    points, queries = hard(300), hard(40, seed=1)
+    np.testing.assert_array_equal(nearest(queries, points, 20), brute_force(points, queries, 20))
+    copies = np.repeat(points, 3, axis=0)
+    assert all(len(set(row)) == 20 for row in nearest(queries, copies, 20).tolist())
+
+
+def test_all_points_compared_is_exhaustive_search():
+    points = hard(3000)
+    index = InvertedLists(points)
+    index.probes = index.lists + 100  # a list may hold fewer points than lists do on average
+    np.testing.assert_array_equal(index.query(points[::50], 10), brute_force(points, points[::50], 10))
+
+
+def test_the_guess_at_the_effort_is_near_to_what_is_needed():
+    points = hard()
+    index = InvertedLists(points)
+    truth = Truth.sample(points, points, APPROXIMATE)
+    homes = index.homes[truth.rows]
+    ranks = ranks_from_centre(index, truth, homes)
+    index.probes = 40
+    found = truth.recall(points, index.query(truth.queries, 10, homes)).mean()
+    assert abs((ranks < 40 * LIST_SIZE).mean() - found) < 0.05
 
 
 def test_a_table_is_mapped_int32_and_reads_back(tmp_path):

@@ -79,6 +79,22 @@ def test_the_plain_metric_is_l2_on_states_and_pairs_side_by_side():
     assert float(metric.pair_distance(x, y)) == 5.0
 
 
+def test_the_plain_metric_refuses_images_in_one_line():
+    images = np.zeros((5, 4, 4, 3), np.uint8)
+    data = Transitions.from_rows(
+        observations=images[:-1],
+        actions=np.zeros((4, 2), np.float32),
+        rewards=np.zeros(4, np.float32),
+        terminals=np.zeros(4, bool),
+        timeouts=np.zeros(4, bool),
+        next_observations=images[1:],
+        action_space=BOX,
+    )
+    for embed in (embed_logged_states, embed_logged_pairs):
+        with pytest.raises(DataError, match=r"shape \(4, 4, 3\) need a learned one"):
+            embed(Euclidean(), data)
+
+
 def test_the_distance_by_hand():
     data = Transitions.from_rows(
         observations=np.array([[0.0], [1.0], [10.0]], np.float32),

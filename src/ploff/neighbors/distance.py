@@ -171,13 +171,22 @@ def spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
 
 def embed_logged_states(metric: Embedding, data: Transitions) -> Float[np.ndarray, "M E"]:
     """Ψ of every state of a log; `data` is on the device."""
+    _refuse_images(metric, data)
     return _over_blocks(lambda rows: _embed_states(metric, data.states(rows)), np.arange(data.num_states))
 
 
 def embed_logged_pairs(metric: Embedding, data: Transitions) -> Float[np.ndarray, "N P"]:
     """Φ of every logged pair; `data` is on the device."""
+    _refuse_images(metric, data)
     bare = dataclasses.replace(data, infos={})
     return _over_blocks(lambda rows: _embed_pairs(metric, bare, rows), np.arange(len(data)))
+
+
+def _refuse_images(metric: Embedding, data: Transitions) -> None:
+    if isinstance(metric, Euclidean) and len(data.observation_shape) != 1:
+        raise DataError(
+            f"the plain L2 metric compares vectors; observations of shape {data.observation_shape} need a learned one"
+        )
 
 
 def _over_blocks(function, rows: Int[np.ndarray, "R"]) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Approximate search by short lists of points that lie together.
 
-Queries of one list are answered together: they are compared, in one matrix product, with the points of the lists
-nearest to theirs. A list is a slice of the points laid list by list, so nothing is chosen query by query.
+The queries of a list are answered together: they are compared, in one matrix product, with the points nearest to the
+centre of their list. These are looked for among the lists near to a part, which some dozens of lists that lie together
+share. So nothing is chosen query by query, and nothing is compared with all points.
 
-Shapes: N points, L lists, Q queries, k neighbours, E embedding.
+Shapes: N points, L lists, C centres, Q queries, k neighbours, E embedding.
 """
 
 import math
@@ -15,30 +16,32 @@ from jaxtyping import Float, Int
 from ploff.neighbors.exhaustive import Exhaustive, checked, matrix_products, on_all_cores, use_all_cores
 
 LIST_SIZE = 40  # points
+PARTS = 2.5  # times the root of the number of lists
 ROUNDS, SAMPLE_PER_PART = 5, 64  # of k-means
-FIRST_PROBES = 32
-MANY_LISTS = 4_096  # up to so many, each is compared with each
+FIRST_PROBES = 16
+POOL = 2.5  # lists that a list's points are looked for in, for each list's worth of them
+ACROSS = 8  # times the lists of a part, those that its points may move to
+ASSIGNED = 65_536  # points that are given their part at a time
 
 
 class InvertedLists:
-    """Compares the queries of a list with the points of the `probes` lists nearest to it, itself included.
+    """Compares the queries of a list with the points nearest to its centre, as many as `probes` lists hold.
 
-    Lists are short, so that few points are compared in vain, and hence many: neither finding their centres (k-means in
-    two levels) nor ordering them by distance from each other (lists of lists) looks at all of them.
+    Lists are short, so that few points are compared in vain, and hence many: k-means in two levels finds their centres,
+    and a list's points are found together with those of the other lists of its part.
     """
 
     def __init__(self, points: Float[np.ndarray, "N E"], seed: int = 0):
         use_all_cores()
         self.points = np.ascontiguousarray(points, np.float32)
-        self.homes = _short_lists(self.points, seed)  # [N]: the list that each point is in
+        self.homes, self.parts = _short_lists(self.points, seed)  # [N]: a point's list; [L]: a list's part
         self.order = np.argsort(self.homes, kind="stable")  # points list by list
         self.sizes = np.bincount(self.homes)
         self.firsts = np.cumsum(self.sizes) - self.sizes
         self.lists = len(self.sizes)
         self.probes = min(FIRST_PROBES, self.lists)
         self._laid = self.points[self.order]
-        self.centres = (np.add.reduceat(self._laid, self.firsts) / self.sizes[:, None]).astype(np.float32)
-        self._near = np.zeros((self.lists, 0), np.int64)
+        self.centres = _centres(self._laid, self.sizes)
 
     def query(
         self, queries: Float[np.ndarray, "Q E"], k: int, homes: Int[np.ndarray, "Q"] | None = None
@@ -51,70 +54,139 @@ class InvertedLists:
           homes: the lists that the queries are in, where that is known; they are found otherwise.
         """
         queries = checked(queries, self.points)
-        homes = self._homes_of(queries) if homes is None else homes
-        if self._near.shape[1] < self.probes:
-            self._near = _nearest_centres(self.centres, min(self.lists, 2 * self.probes))
-        together = np.argsort(homes, kind="stable")
-        groups = np.split(together, np.flatnonzero(np.diff(homes[together])) + 1)
+        homes = self.homes_of(queries) if homes is None else homes
+        together = np.argsort(homes, kind="stable")  # lists of a part follow each other
+        groups = np.split(together, np.flatnonzero(np.diff(self.parts[homes[together]])) + 1)
 
         def search(group: np.ndarray) -> np.ndarray:
-            return self._of_list(queries[group], int(homes[group[0]]), k)
+            return self._of_part(queries[group], homes[group], k)
 
         found = np.empty((len(queries), k), np.int32)
         for group, rows in zip(groups, on_all_cores(search, groups), strict=True):
             found[group] = rows
         return found
 
-    def _homes_of(self, queries: np.ndarray) -> Int[np.ndarray, "Q"]:
+    def homes_of(self, queries: Float[np.ndarray, "Q E"]) -> Int[np.ndarray, "Q"]:
+        """The list whose centre is nearest to each query."""
         with matrix_products():
-            return faiss.knn(queries, self.centres, 1)[1][:, 0]
+            return faiss.knn(np.ascontiguousarray(queries, np.float32), self.centres, 1)[1][:, 0]
 
-    def _of_list(self, queries: np.ndarray, home: int, k: int) -> Int[np.ndarray, "Q k"]:
-        """The neighbours of queries that are in one list."""
-        scanned = self._near[home, : self.probes]
-        sizes = self.sizes[scanned]
-        count = int(sizes.sum())
-        if count < k:
+    def _of_part(self, queries: np.ndarray, homes: np.ndarray, k: int) -> Int[np.ndarray, "Q k"]:
+        """The neighbours of queries whose lists are of one part, ordered by list."""
+        begins = np.flatnonzero(np.diff(homes, prepend=-1))
+        places = self._pool(int(self.parts[homes[0]]))
+        wanted = min(len(places), max(k, self.probes * LIST_SIZE))
+        if len(places) < k:
             return Exhaustive(self.points).query(queries, k)
+        middle = self.centres[homes[0]]
+        pool, centres = self._laid.take(places, axis=0) - middle, self.centres[homes[begins]] - middle
+        found = np.empty((len(queries), k), np.int64)
+        for centre, apart, begin, end in zip(
+            centres,
+            faiss.pairwise_distances(centres, pool),
+            begins,
+            np.append(begins[1:], len(homes)),
+            strict=True,
+        ):
+            near = np.flatnonzero(apart <= _about_smallest(apart, wanted))
+            if len(near) < k:
+                near = np.argpartition(apart, k - 1)[:k]
+            # Around the list's centre, where products of single precision tell near from nearer.
+            chosen = nearest(queries[begin:end] - middle - centre, pool.take(near, axis=0) - centre, k)
+            found[begin:end] = places[near[chosen]]
+        return self.order[found]
+
+    def _pool(self, part: int) -> Int[np.ndarray, "P"]:
+        """Where the points of all lists near to some list of a part are laid."""
+        first, last = np.searchsorted(self.parts, [part, part + 1])
+        count = min(self.lists, math.ceil(POOL * self.probes))
+        centres = self.centres - self.centres[first]
+        apart = faiss.pairwise_distances(centres[first:last], centres)
+        near = np.flatnonzero((apart <= _about_smallest(apart, count)).any(axis=0))
+        sizes = self.sizes[near]
         # The slices of these lists, one behind the other.
-        places = np.arange(count) + np.repeat(self.firsts[scanned] - (np.cumsum(sizes) - sizes), sizes)
-        # Around the list's centre, where products of single precision tell near from nearer.
-        centre = self.centres[home]
-        return self.order[places[faiss.knn(queries - centre, self._laid[places] - centre, k)[1]]]
+        return np.arange(sizes.sum()) + np.repeat(self.firsts[near] - (np.cumsum(sizes) - sizes), sizes)
 
 
-def _nearest_centres(centres: Float[np.ndarray, "L E"], count: int) -> Int[np.ndarray, "L count"]:
-    """The nearest centres of each, itself first; where there are many, by lists of centres."""
-    if len(centres) <= MANY_LISTS:
-        with matrix_products():
-            return faiss.knn(centres, centres, count)[1]
-    index = InvertedLists(centres)
-    index.probes = min(index.lists, FIRST_PROBES + 4 * math.ceil(count / LIST_SIZE))
-    return index.query(centres, count, index.homes)
+def _about_smallest(values: Float[np.ndarray, "*B N"], count: int) -> Float[np.ndarray, "*B 1"]:
+    """About the `count`-th smallest of each row, judged by some of them; no bound if all are wanted."""
+    if count >= values.shape[-1]:
+        return np.full((*values.shape[:-1], 1), np.inf, values.dtype)
+    every = max(1, min(8, count // 16))
+    some = values[..., ::every]
+    place = min(count // every, some.shape[-1] - 1)
+    return np.partition(some, place, axis=-1)[..., place : place + 1]
 
 
-def _short_lists(points: Float[np.ndarray, "N E"], seed: int) -> Int[np.ndarray, "N"]:
-    """A list for each point, of about LIST_SIZE points that lie together: k-means, and k-means in each part."""
-    rough = _k_means(points, max(1, round(math.sqrt(len(points) / LIST_SIZE))), seed)
-    homes, taken = np.empty(len(points), np.int64), 0
+def nearest(
+    queries: Float[np.ndarray, "Q E"], points: Float[np.ndarray, "N E"], k: int
+) -> Int[np.ndarray, "Q k"]:
+    """The k nearest points by matrix product, nearest first: twice as quick as `faiss.knn` where points are few."""
+    squared = faiss.pairwise_distances(queries, points)
+    near = np.flatnonzero(squared <= np.partition(squared, k - 1, axis=1)[:, k - 1 : k])
+    if len(near) != k * len(queries):  # some are equally far
+        return faiss.knn(queries, points, k)[1]
+    # Floats that are not negative are ordered as their bits are: one sort takes the columns along.
+    bits = np.maximum(squared.ravel()[near], 0).view(np.int32).astype(np.int64)
+    keys = (bits << 32 | near % len(points)).reshape(-1, k)
+    keys.sort(axis=1)
+    return keys & 0xFFFFFFFF
+
+
+def _short_lists(
+    points: Float[np.ndarray, "N E"], seed: int
+) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "L"]]:
+    """A list of about LIST_SIZE points for each point, and a part for each list: k-means, and k-means in each part."""
+    means = _k_means(points, max(1, round(PARTS * math.sqrt(len(points) / LIST_SIZE))), seed)
+    blocks = [points[i : i + ASSIGNED] for i in range(0, len(points), ASSIGNED)]
+    rough = np.concatenate(on_all_cores(lambda block: _nearest_mean(block, means), blocks))
     order = np.argsort(rough, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(rough[order])) + 1)
 
     def divide(rows: np.ndarray) -> np.ndarray:
-        return _k_means(points[rows], max(1, len(rows) // LIST_SIZE), seed)
+        here = points[rows]
+        return _nearest_mean(here, _k_means(here, max(1, len(rows) // LIST_SIZE), seed))
 
-    for rows, fine in zip(parts, on_all_cores(divide, parts), strict=True):
+    homes, parts_of_lists, taken = np.empty(len(points), np.int64), [], 0
+    for part, (rows, fine) in enumerate(zip(parts, on_all_cores(divide, parts), strict=True)):
         used, homes_here = np.unique(fine, return_inverse=True)
         homes[rows] = taken + homes_here
         taken += len(used)
-    return homes
+        parts_of_lists.append(np.full(len(used), part))
+    return _settled(points, homes, np.concatenate(parts_of_lists), parts)
 
 
-def _k_means(points: Float[np.ndarray, "N E"], parts: int, seed: int) -> Int[np.ndarray, "N"]:
-    """The part that each point is in, by a few rounds of k-means on a sample."""
+def _settled(
+    points: Float[np.ndarray, "N E"],
+    homes: Int[np.ndarray, "N"],
+    parts_of_lists: Int[np.ndarray, "L"],
+    parts: list[np.ndarray],
+) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "L"]]:
+    """Lets the points at the edge of a part move to a nearer list of another one."""
+    centres = _centres(points[np.argsort(homes, kind="stable")], np.bincount(homes))
+    count = min(len(centres), round(ACROSS * len(centres) / len(parts)))
+
+    def settle(rows: np.ndarray) -> np.ndarray:
+        here = points[rows]
+        near = nearest(here.mean(axis=0, keepdims=True), centres, count)[0]
+        return near[_nearest_mean(here, centres[near])]
+
+    for rows, better in zip(parts, on_all_cores(settle, parts), strict=True):
+        homes[rows] = better
+    used, homes = np.unique(homes, return_inverse=True)
+    return homes, parts_of_lists[used]
+
+
+def _centres(laid: Float[np.ndarray, "N E"], sizes: Int[np.ndarray, "L"]) -> Float[np.ndarray, "L E"]:
+    """The mean of each list, of points that are laid list by list."""
+    return (np.add.reduceat(laid, np.cumsum(sizes) - sizes) / sizes[:, None]).astype(np.float32)
+
+
+def _k_means(points: Float[np.ndarray, "N E"], parts: int, seed: int) -> Float[np.ndarray, "parts E"]:
+    """Means of the parts that points fall into, by a few rounds on a sample."""
+    middle = points.mean(axis=0)
     if parts == 1:
-        return np.zeros(len(points), np.int64)
-    centred = points - points.mean(axis=0)
+        return middle[None]
     means = faiss.Kmeans(
         points.shape[1],
         parts,
@@ -124,5 +196,13 @@ def _k_means(points: Float[np.ndarray, "N E"], parts: int, seed: int) -> Int[np.
         seed=seed,
     )
     with matrix_products():
-        means.train(centred)
-        return faiss.knn(centred, means.centroids, 1)[1][:, 0]  # pyright: ignore[reportArgumentType]
+        means.train(points - middle)
+    return means.centroids + middle  # pyright: ignore[reportOptionalOperand]
+
+
+def _nearest_mean(
+    points: Float[np.ndarray, "N E"], means: Float[np.ndarray, "parts E"]
+) -> Int[np.ndarray, "N"]:
+    middle = means.mean(axis=0)
+    with matrix_products():
+        return faiss.knn(points - middle, means - middle, 1)[1][:, 0]

@@ -2,23 +2,26 @@
 
 Shapes: N points that are searched, Q queries, k neighbours, E embedding.
 
-The points are divided among lists by k-means; a query is compared with the `probes` lists nearest to its own. How many
-are needed depends on the data, so it is measured: on sampled queries, against exhaustive search, more lists are
-scanned until recall is at its target. A neighbour counts as found if it is as near as the true k-th, so that points
-that lie on each other are not held against a search that returned the other one.
+The points are divided among short lists by k-means; the queries of a list are compared with the points nearest to its
+centre, as many as `probes` lists hold. How many are needed depends on the data, so it is measured: on sampled queries,
+against exhaustive search, more points are compared until recall is at its target. A neighbour counts as found if it is
+as near as the true k-th, so that points that lie on each other are not held against a search that returned the other
+one.
 """
 
 import dataclasses
 import math
 
+import faiss
 import numpy as np
 from jaxtyping import Float, Int
 
 from ploff.errors import PloffError
-from ploff.neighbors.exhaustive import Exhaustive
-from ploff.neighbors.lists import InvertedLists
+from ploff.neighbors.exhaustive import Exhaustive, exact_neighbours, on_all_cores
+from ploff.neighbors.lists import LIST_SIZE, InvertedLists
 
-MORE_PROBES = 1.25  # factor by which the effort goes up
+MORE_PROBES = 1.1  # factor by which the effort goes up
+RANKED = 16_384  # points, spread over all, that a first guess at the effort looks at
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,7 @@ class SearchConfig:
     target_recall: float = 0.99  # least share of true neighbours that approximate search must find
     sample: int = 1_000  # queries that recall is measured on
     exact_work: float = 5e10  # multiplications up to which search is exhaustive: some seconds on two cores
-    max_probes: int = 2_048  # lists that a query may scan at most
+    max_probes: int = 2_048  # that a query may be compared with at most: lists, by the points they hold
     seed: int = 0
 
     def __post_init__(self):
@@ -47,7 +50,7 @@ class Report:
     recall: float  # measured on `sampled` queries; 1 by definition where exact
     target: float
     sampled: int  # 0 where exact
-    probes: int  # lists scanned a query
+    probes: int  # lists, by the points they hold, that a query was compared with
     lists: int
 
     @property
@@ -59,10 +62,10 @@ class Report:
         if self.method == "exact":
             return "exact: every point compared with every other"
         shown = math.floor(self.recall * 1e4) / 1e4  # down, so that a miss is never printed as a hit
-        verdict = "reached" if self.reached else "NOT reached, no more lists are allowed"
+        verdict = "reached" if self.reached else "NOT reached, no more effort is allowed"
         return (
             f"recall {shown:.4f} on {self.sampled:,} sampled states (target {self.target:g}: {verdict}); "
-            f"{self.probes} of {self.lists:,} lists scanned"
+            f"each compared with as many points as {self.probes} of {self.lists:,} lists hold"
         )
 
 
@@ -75,7 +78,8 @@ class Truth:
 
     rows: Int[np.ndarray, "Q"]  # where the queries are among all
     queries: Float[np.ndarray, "Q E"]
-    reach: Float[np.ndarray, "Q"]  # squared distance of the true k-th neighbour
+    nearest: Int[np.ndarray, "Q k"]  # their true neighbours
+    reach: Float[np.ndarray, "Q"]  # squared distance of the k-th
 
     @classmethod
     def sample(cls, points: np.ndarray, queries: np.ndarray, config: SearchConfig, part: int = 0) -> "Truth":
@@ -83,8 +87,8 @@ class Truth:
         rng = np.random.default_rng((config.seed, part))
         rows = np.sort(rng.choice(len(queries), min(config.sample, len(queries)), replace=False))
         chosen = np.asarray(queries[rows], np.float32)
-        nearest = Exhaustive(points).query(chosen, min(config.neighbours, len(points)))
-        return cls(rows, chosen, squared_distances(chosen, points, nearest).max(axis=1))
+        nearest = exact_neighbours(points, chosen, min(config.neighbours, len(points)))
+        return cls(rows, chosen, nearest, squared_distances(chosen, points, nearest).max(axis=1))
 
     def recall(self, points: np.ndarray, found: Int[np.ndarray, "Q k"]) -> Float[np.ndarray, "Q"]:
         """The share of each query's k neighbours that are as near as they could be; a repeated one counts once."""
@@ -105,19 +109,49 @@ def squared_distances(
 def build_index(
     points: Float[np.ndarray, "N E"], queries: Float[np.ndarray, "Q E"], config: SearchConfig
 ) -> Index:
-    """An index over the points that answers these queries quickly: exhaustive, or tuned to its target."""
+    """An index over the points that answers these queries quickly: exhaustive, or tuned to its target.
+
+    The first queries are the points themselves.
+    """
     if float(len(queries)) * points.size <= config.exact_work:
         return Exhaustive(points)
     index = InvertedLists(points, config.seed)
-    truth = Truth.sample(points, queries, dataclasses.replace(config, sample=max(1, config.sample // 2)))
-    while not _surely_reached(truth.recall(points, index.query(truth.queries, config.neighbours)), config):
+    truth = Truth.sample(points, queries, config)
+    homes = index.homes_of(truth.queries)
+    logged = truth.rows < len(points)
+    homes[logged] = index.homes[truth.rows[logged]]  # k-means in two levels: not always the nearest list
+    ranks = ranks_from_centre(index, truth, homes)
+    while (ranks < index.probes * LIST_SIZE).mean() < config.target_recall:
+        if not raise_effort(index, config):
+            break
+    while not _surely_reached(
+        truth.recall(points, index.query(truth.queries, config.neighbours, homes)), config
+    ):
         if not raise_effort(index, config):
             break
     return index
 
 
+def ranks_from_centre(
+    index: InvertedLists, truth: Truth, homes: Int[np.ndarray, "Q"]
+) -> Float[np.ndarray, "Q k"]:
+    """How many points are nearer to the centre of a query's list than each of its true neighbours, about.
+
+    A neighbour is found if its rank is below the number of points that a list is compared with, so this guesses the
+    effort that a recall takes, without a search.
+    """
+    points, centres = index.points, index.centres[homes]
+    some = np.ascontiguousarray(points[:: max(1, len(points) // RANKED)])
+    wanted = squared_distances(centres, points, truth.nearest)
+
+    def nearer(centre: np.ndarray, squared: np.ndarray) -> np.ndarray:
+        return np.searchsorted(np.sort(faiss.pairwise_distances(centre[None], some)[0]), squared)
+
+    return np.stack(on_all_cores(nearer, centres, wanted)) * (len(points) / len(some))
+
+
 def raise_effort(index: InvertedLists, config: SearchConfig) -> bool:
-    """Lets the index scan more lists, or returns False if it scans all that it may."""
+    """Lets the index compare more points, or returns False if it compares all that it may."""
     most = min(config.max_probes, index.lists)
     if index.probes >= most:
         return False

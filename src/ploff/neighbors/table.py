@@ -31,7 +31,7 @@ from ploff.transitions import Transitions
 
 HEADER_BYTES = 4096
 FORMAT = "ploff neighbours 1"
-BATCH = 16_384
+BATCH = 65_536
 Array2D = Int[np.ndarray, "M k"]
 
 
@@ -98,13 +98,14 @@ def build_table(
     index = index or build_index(points, states, config)
     with storage.replacing(path) as partial:
         rows = _allocate(partial, len(states), config.neighbours)
+        truth = Truth.sample(points, states, config, part=1) if isinstance(index, InvertedLists) else None
         while True:
             if found is not None:
                 rows[:acted], rows[acted:] = _self_first(found[:acted], np.arange(acted)), found[acted:]
                 found = None
             else:
                 _fill(rows, states, acted, index, quiet)
-            report = _report(rows, points, states, index, config)
+            report = _report(rows, points, index, truth, config)
             if report.reached or not (isinstance(index, InvertedLists) and raise_effort(index, config)):
                 break
         rows.flush()
@@ -177,12 +178,11 @@ def _self_first(found: Int[np.ndarray, "B k"], own: Int[np.ndarray, "B"]) -> Int
 
 
 def _report(
-    rows: Array2D, points: np.ndarray, states: np.ndarray, index: Index, config: SearchConfig
+    rows: Array2D, points: np.ndarray, index: Index, truth: Truth | None, config: SearchConfig
 ) -> Report:
     """Recall of the rows as written, on states that the search was not tuned on."""
-    if not isinstance(index, InvertedLists):
+    if truth is None or not isinstance(index, InvertedLists):
         return Report("exact", 1.0, config.target_recall, 0, 0, 0)
-    truth = Truth.sample(points, states, config, part=1)
     recall = float(truth.recall(points, rows[truth.rows]).mean())
     return Report("lists", recall, config.target_recall, len(truth.rows), index.probes, index.lists)
 

@@ -7,6 +7,7 @@ are updates a second over both seeds, the median over rounds, and the ratio to o
 """
 
 import argparse
+import contextlib
 import csv
 import multiprocessing
 import os
@@ -93,9 +94,10 @@ class Worker:
 def _work(pipe, seed: int, cores: set[int], steps: int) -> None:
     os.sched_setaffinity(0, cores)
     update, states, log = setup()
-    while pipe.recv():
-        timed_scan(update, states[seed], log, seed, steps)
-        pipe.send(True)
+    with contextlib.suppress(EOFError):  # the other side has ended
+        while pipe.recv():
+            timed_scan(update, states[seed], log, seed, steps)
+            pipe.send(True)
 
 
 def processes(steps: int, cores: list[set[int]]) -> Callable[[], float]:
@@ -141,7 +143,12 @@ def main() -> None:
         rate = seeds * arguments.steps / middle
         ratio = slowest * seeds / middle
         rows.append(
-            {"way": name, "updates_per_second": round(rate, 1), "ratio": round(ratio, 2), "load": load}
+            {
+                "way": name,
+                "updates_per_second": round(rate, 1),
+                "ratio": round(ratio, 2),
+                "load": round(load, 1),
+            }
         )
         print(f"{name:32} {rate:9,.0f} updates/s   {ratio:5.2f} times one after the other")
     if arguments.out:

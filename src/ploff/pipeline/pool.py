@@ -167,13 +167,21 @@ class _Crowd:
             console.print(f"{self.failures[-1]}; the others go on", highlight=False)
 
     def _shown(self) -> dict[str, float]:
-        """The mean of each watched value over the jobs that have it."""
-        means = {}
-        for name in WATCHED:
-            values = [row[name] for row in self.values if name in row]
-            if values:
-                means[name] = sum(values) / len(values)
-        return means
+        """The mean of each watched value over the seeds; of several methods, what each has reached."""
+        methods = dict.fromkeys(job.method for job in self.jobs)
+        if len(methods) == 1:
+            means = {name: self._mean(name) for name in WATCHED}
+        else:
+            means = {method: self._mean(("score", "mean_return", "mean_q"), method) for method in methods}
+        return {name: mean for name, mean in means.items() if mean is not None}
+
+    def _mean(self, name: str | tuple[str, ...], method: str | None = None) -> float | None:
+        """The mean over those jobs, of the first name that any of them has."""
+        rows = [row for job, row in zip(self.jobs, self.values, strict=True) if method in (None, job.method)]
+        for each in (name,) if isinstance(name, str) else name:
+            if values := [row[each] for row in rows if each in row]:
+                return sum(values) / len(values)
+        return None
 
     def _interrupt(self) -> None:
         """Passes Ctrl-C on, and waits until everyone has saved."""

@@ -152,7 +152,8 @@ class _Request:
         )
 
     def jobs(self) -> list[Job]:
-        """Every seed of every method."""
+        """Every seed of every method, those that take longest first: what is left over then is short."""
+        by_cost = sorted(self.folders.items(), key=lambda item: agents.method(item[0]).evidence == "none")
         return [
             Job(
                 folder=folder / f"seed-{seed}",
@@ -166,8 +167,8 @@ class _Request:
                 arena=self.arena,
                 sink=self.sink,
             )
+            for method, folder in by_cost
             for seed in self.seeds
-            for method, folder in self.folders.items()
         ]
 
     def config(self, method: str) -> dict[str, Any]:

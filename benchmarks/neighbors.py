@@ -5,7 +5,7 @@
 Learns a metric on the dataset, embeds its states, and finds 50 neighbours for all of them, on sets of whole episodes.
 The embeddings are kept in the file that --embeddings names, and read from it where it is there already.
 The kd-tree answers a sample of the queries, on the one core that it uses; its time for all is that, extrapolated.
-Its leaves hold 20 points: of 10, 20, 40 (the default), 80, 160 and 320, the quickest at 1,000,000 here, if barely before 10.
+Its leaves hold 20 points: of 10, 20, 40 (the default), 80, 160 and 320 the quickest at 1,000,000, if barely.
 The results go to FOLDER as CSV if it is given. The last line is `ratio: R`, kd-tree over ploff at the largest size, in
 seconds of the processor, which compares like with like however many cores either uses. The ratio by the clock, ploff on
 all cores and the kd-tree on its one, is printed before it.

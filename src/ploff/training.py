@@ -126,8 +126,8 @@ class Loop(Generic[State]):
         """
 
         def check_if_due() -> None:
-            due = bool(check_every) and self.step % check_every == 0 or check_end and self.step == steps
-            done = not self.step or bool(self.checks) and self.checks[-1]["step"] == self.step
+            due = (bool(check_every) and self.step % check_every == 0) or (check_end and self.step == steps)
+            done = not self.step or (bool(self.checks) and self.checks[-1]["step"] == self.step)
             if check is not None and due and not done:
                 self.checks.append({"step": self.step, **check(self)})
 

@@ -69,9 +69,14 @@ def log_density(
 
 def merits(values: Float[Array, "B k"], sway: float) -> Float[Array, "B k"]:
     """Log p_i: the log-softmax of `sway` (κ) times the values' standard scores within each row."""
+    return jax.nn.log_softmax(sway * standard_scores(values), axis=-1)
+
+
+def standard_scores(values: Float[Array, "*B k"]) -> Float[Array, "*B k"]:
+    """Values less their mean, in units of their deviation, over the last axis; zeros where all are alike."""
     centred = values - jnp.mean(values, axis=-1, keepdims=True)
     deviation = jnp.sqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True))
-    return jax.nn.log_softmax(sway * centred / jnp.maximum(deviation, 1e-6), axis=-1)
+    return centred / jnp.maximum(deviation, 1e-6)
 
 
 def backed_up(

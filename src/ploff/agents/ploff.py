@@ -8,7 +8,8 @@ different scales. The distance is that of the target policy's action without its
 action that is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
 
 The density weighs logged pairs by what the critics think of them. Those values are not computed for the purpose: each
-step leaves the values of its own batch in a table with a row a transition.
+step leaves those of its own batch in a table with a row a transition, as standard scores within the batch, since values
+grow while they are learned and an entry of today must compare with one of a thousand steps ago.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
-from ploff.agents.bonus import Bonus, CriticForm, backed_up, bonus, merits
+from ploff.agents.bonus import Bonus, CriticForm, backed_up, bonus, merits, standard_scores
 from ploff.agents.log import Evidence, Log
 from ploff.agents.settings import counts, not_negative, positive
 from ploff.agents.td3 import TD3Config, TD3Info, TD3State
@@ -68,7 +69,7 @@ class PloffConfig(TD3Config):
 
 
 class PloffState(TD3State):
-    """TD3's, and the critics' latest values of the logged pairs."""
+    """TD3's, and what the critics last thought of the logged pairs, as standard scores."""
 
     believed: Float[Array, "N"]
 
@@ -115,7 +116,7 @@ def update(state: PloffState, log: Log, key: PRNGKeyArray, config: PloffConfig) 
         return loss, nearest * view.unit / evidence.spacing
 
     state, seen = td3.learn_critics(state, log, key, config, backup)
-    believed = state.believed.at[seen.rows].set(jnp.min(seen.values, axis=0))
+    believed = state.believed.at[seen.rows].set(standard_scores(jnp.min(seen.values, axis=0)))
     return td3.learn_actor(dataclasses.replace(state, believed=believed), seen, config, objective)
 
 

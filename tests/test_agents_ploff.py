@@ -1,0 +1,67 @@
+"""PLOff's own part: what it believes of the logged pairs, and what its actor is paid for."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agent_cases import advance, begin, log_for, tiny
+from ploff.agents import ploff
+from ploff.agents.bonus import bonus, merits
+from ploff.agents.log import Log
+from ploff.agents.ploff import PloffConfig
+from ploff.errors import PloffError
+
+
+def test_a_step_leaves_the_standard_scores_of_its_batch_in_the_table():
+    log, config = log_for("ploff"), tiny("ploff")
+    state, key = begin("ploff", log, config), jax.random.fold_in(jax.random.key(0), 0)
+    following, _ = advance("ploff", state, log, config)
+    rows, batch = log.draw(jax.random.split(key)[0], config.batch)
+    values = np.asarray(state.critics.least(batch.observations, batch.actions))
+    expected = (values - values.mean()) / values.std()
+    np.testing.assert_allclose(following.believed[rows], expected, atol=1e-3)
+    others = np.setdiff1d(np.arange(len(log.data)), np.asarray(rows))
+    assert np.all(np.asarray(following.believed)[others] == 0)
+
+
+def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units():
+    log, config = log_for("ploff"), tiny("ploff", delay=1, actor_weight=0.7, neighbours=3)
+    state, key = begin("ploff", log, config), jax.random.fold_in(jax.random.key(0), 0)
+    believed = jax.random.normal(jax.random.key(1), state.believed.shape)
+    state = dataclasses.replace(state, believed=believed)
+    following, info = advance("ploff", state, log, config)
+    rows, batch = log.draw(jax.random.split(key)[0], config.batch)
+    actions = state.actor(batch.observations)
+    value = following.critics.first(batch.observations, actions)
+    near = log.evidence.logged.neighbours[rows, :3]
+    distances = log.evidence.logged.distances_to(log.data.states(rows), actions, near) / log.evidence.spread
+    weights = merits(
+        following.believed[near], config.sway
+    )  # the table as this step left it is not yet in use
+    earned = bonus("density", value, distances, config.sharpness, merits(believed[near], config.sway))
+    expected = -jnp.mean(value) / jnp.mean(jnp.abs(value)) - 0.7 * jnp.mean(earned)
+    assert not np.allclose(weights, merits(believed[near], config.sway))
+    assert float(info.actor_loss) == pytest.approx(float(expected), rel=1e-4)
+    nearest = jnp.mean(jnp.min(distances, axis=-1)) * log.evidence.spread / log.evidence.spacing
+    assert float(info.distance) == pytest.approx(float(nearest), rel=1e-4)
+
+
+def test_it_needs_evidence_and_sensible_weights():
+    log, config = log_for("ploff"), tiny("ploff")
+    bare = Log(log.data, log.rows)
+    with pytest.raises(PloffError, match="distances to the data"):
+        ploff.update(begin("ploff", log, config), bare, jax.random.key(0), config)
+    for wrong in ({"sharpness": 0.0}, {"sway": -1.0}, {"neighbours": 0}):
+        with pytest.raises(PloffError):
+            PloffConfig(**wrong)
+
+
+def test_the_preset_paper_is_the_printed_algorithm():
+    printed = PloffConfig.paper()
+    assert (printed.bonus, printed.critic_form, printed.unit) == ("value", "paper", "learned")
+    assert (printed.actor_weight, printed.critic_weight, printed.sharpness) == (5.0, 1.0, 0.5)
+    assert not printed.layer_norm
+    assert not printed.normalise

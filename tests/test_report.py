@@ -72,12 +72,13 @@ def in_browser(page, tmp_path, *options):
         f'<iframe id="{name}" style="width:{width}px;height:900px" srcdoc="{html.escape(page)}"></iframe>'
         for name, width in (("desk", 1200), ("phone", 390))
     )
-    (tmp_path / "host.html").write_text(f"<!doctype html><body>{frames}{PROBE}</body>")
+    host = f'<!doctype html><meta charset="utf-8"><body>{frames}{PROBE}</body>'  # else the browser guesses
+    (tmp_path / "host.html").write_text(host, encoding="utf-8")
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", *options,
         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", (tmp_path / "host.html").as_uri(),
     ]  # fmt: skip
-    dumped = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout
+    dumped = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=240, check=True).stdout
     return json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', dumped, re.DOTALL)[1]))
 
 

@@ -19,16 +19,19 @@ LIST_SIZE = 40  # points
 PARTS = 2.5  # times the root of the number of lists
 ROUNDS, SAMPLE_PER_PART = 5, 64  # of k-means
 FIRST_PROBES = 16
-POOL = 2.5  # lists that a list's points are looked for in, for each list's worth of them
+POOL = 1.75  # lists that a list's points are looked for in, for each list's worth of them
+OUTLYING = 0.85  # from its list's centre, of how far the list looks: such a query is compared with more
 ACROSS = 8  # times the lists of a part, those that its points may move to
 ASSIGNED = 65_536  # points that are given their part at a time
+LAID = 1_024  # lists that are laid at a time
 
 
 class InvertedLists:
     """Compares the queries of a list with the points nearest to its centre, as many as `probes` lists hold.
 
     Lists are short, so that few points are compared in vain, and hence many: k-means in two levels finds their centres,
-    and a list's points are found together with those of the other lists of its part.
+    and a list's points are found together with those of the other lists of its part. The few queries that lie at the
+    edge of what their list looks at would miss many neighbours: they are compared with all that their part looks at.
     """
 
     def __init__(self, points: Float[np.ndarray, "N E"], seed: int = 0):
@@ -40,8 +43,17 @@ class InvertedLists:
         self.firsts = np.cumsum(self.sizes) - self.sizes
         self.lists = len(self.sizes)
         self.probes = min(FIRST_PROBES, self.lists)
-        self._laid = self.points[self.order]
-        self.centres = _centres(self._laid, self.sizes)
+        self._laid = np.empty_like(self.points)
+        self.centres = np.empty((self.lists, self.points.shape[1]), np.float32)
+        on_all_cores(self._lay, range(0, self.lists, LAID))
+
+    def _lay(self, first: int) -> None:
+        """Lays the points of some lists one behind the other, and takes their means."""
+        lists = slice(first, first + LAID)
+        begin = self.firsts[first]
+        end = begin + self.sizes[lists].sum()
+        self._laid[begin:end] = self.points[self.order[begin:end]]
+        self.centres[lists] = _centres(self._laid[begin:end], self.sizes[lists])
 
     def query(
         self, queries: Float[np.ndarray, "Q E"], k: int, homes: Int[np.ndarray, "Q"] | None = None
@@ -58,12 +70,12 @@ class InvertedLists:
         together = np.argsort(homes, kind="stable")  # lists of a part follow each other
         groups = np.split(together, np.flatnonzero(np.diff(self.parts[homes[together]])) + 1)
 
-        def search(group: np.ndarray) -> np.ndarray:
-            return self._of_part(queries[group], homes[group], k)
-
         found = np.empty((len(queries), k), np.int32)
-        for group, rows in zip(groups, on_all_cores(search, groups), strict=True):
-            found[group] = rows
+
+        def search(group: np.ndarray) -> None:
+            found[group] = self._of_part(queries[group], homes[group], k)
+
+        on_all_cores(search, groups)
         return found
 
     def homes_of(self, queries: Float[np.ndarray, "Q E"]) -> Int[np.ndarray, "Q"]:
@@ -74,13 +86,15 @@ class InvertedLists:
     def _of_part(self, queries: np.ndarray, homes: np.ndarray, k: int) -> Int[np.ndarray, "Q k"]:
         """The neighbours of queries whose lists are of one part, ordered by list."""
         begins = np.flatnonzero(np.diff(homes, prepend=-1))
-        places = self._pool(int(self.parts[homes[0]]))
+        lists = slice(*np.searchsorted(self.parts, [self.parts[homes[0]], self.parts[homes[0]] + 1]))
+        places = self._around(self.centres[lists], math.ceil(POOL * self.probes))
         wanted = min(len(places), max(k, self.probes * LIST_SIZE))
         if len(places) < k:
             return Exhaustive(self.points).query(queries, k)
         middle = self.centres[homes[0]]
         pool, centres = self._laid.take(places, axis=0) - middle, self.centres[homes[begins]] - middle
-        found = np.empty((len(queries), k), np.int64)
+        around = queries - middle
+        found, outlying = np.empty((len(queries), k), np.int64), []
         for centre, apart, begin, end in zip(
             centres,
             faiss.pairwise_distances(centres, pool),
@@ -88,21 +102,23 @@ class InvertedLists:
             np.append(begins[1:], len(homes)),
             strict=True,
         ):
-            near = np.flatnonzero(apart <= _about_smallest(apart, wanted))
+            limit = _about_smallest(apart, wanted)
+            near = np.flatnonzero(apart <= limit)
             if len(near) < k:
                 near = np.argpartition(apart, k - 1)[:k]
             # Around the list's centre, where products of single precision tell near from nearer.
-            chosen = nearest(queries[begin:end] - middle - centre, pool.take(near, axis=0) - centre, k)
-            found[begin:end] = places[near[chosen]]
+            mine = around[begin:end] - centre
+            found[begin:end] = places[near[nearest(mine, pool.take(near, axis=0) - centre, k)]]
+            outlying.append(begin + np.flatnonzero(np.square(mine).sum(axis=1) > OUTLYING**2 * limit))
+        alone = np.concatenate(outlying)
+        if len(alone):
+            found[alone] = places[nearest(around[alone], pool, k)]
         return self.order[found]
 
-    def _pool(self, part: int) -> Int[np.ndarray, "P"]:
-        """Where the points of all lists near to some list of a part are laid."""
-        first, last = np.searchsorted(self.parts, [part, part + 1])
-        count = min(self.lists, math.ceil(POOL * self.probes))
-        centres = self.centres - self.centres[first]
-        apart = faiss.pairwise_distances(centres[first:last], centres)
-        near = np.flatnonzero((apart <= _about_smallest(apart, count)).any(axis=0))
+    def _around(self, spots: Float[np.ndarray, "S E"], count: int) -> Int[np.ndarray, "P"]:
+        """Where the points of all lists that are among the nearest, about `count`, to some spot are laid."""
+        apart = faiss.pairwise_distances(spots - spots[0], self.centres - spots[0])
+        near = np.flatnonzero((apart <= _about_smallest(apart, min(count, self.lists))).any(axis=0))
         sizes = self.sizes[near]
         # The slices of these lists, one behind the other.
         return np.arange(sizes.sum()) + np.repeat(self.firsts[near] - (np.cumsum(sizes) - sizes), sizes)
@@ -145,36 +161,31 @@ def _short_lists(
 
     def divide(rows: np.ndarray) -> np.ndarray:
         here = points[rows]
-        return _nearest_mean(here, _k_means(here, max(1, len(rows) // LIST_SIZE), seed))
+        fine = _nearest_mean(here, _k_means(here, max(1, len(rows) // LIST_SIZE), seed))
+        sizes = np.bincount(fine)
+        return _centres(here[np.argsort(fine, kind="stable")], sizes[sizes > 0])
 
-    homes, parts_of_lists, taken = np.empty(len(points), np.int64), [], 0
-    for part, (rows, fine) in enumerate(zip(parts, on_all_cores(divide, parts), strict=True)):
-        used, homes_here = np.unique(fine, return_inverse=True)
-        homes[rows] = taken + homes_here
-        taken += len(used)
-        parts_of_lists.append(np.full(len(used), part))
-    return _settled(points, homes, np.concatenate(parts_of_lists), parts)
+    centres = on_all_cores(divide, parts)
+    parts_of_lists = np.repeat(np.arange(len(parts)), [len(each) for each in centres])
+    homes = _nearest_lists(points, parts, np.concatenate(centres))
+    used = np.bincount(homes, minlength=len(parts_of_lists)) > 0
+    return (np.cumsum(used) - 1)[homes], parts_of_lists[used]
 
 
-def _settled(
-    points: Float[np.ndarray, "N E"],
-    homes: Int[np.ndarray, "N"],
-    parts_of_lists: Int[np.ndarray, "L"],
-    parts: list[np.ndarray],
-) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "L"]]:
-    """Lets the points at the edge of a part move to a nearer list of another one."""
-    centres = _centres(points[np.argsort(homes, kind="stable")], np.bincount(homes))
+def _nearest_lists(
+    points: Float[np.ndarray, "N E"], parts: list[np.ndarray], centres: Float[np.ndarray, "L E"]
+) -> Int[np.ndarray, "N"]:
+    """The list of each point, among those near to its part: at the edge of a part it may be of another one."""
     count = min(len(centres), round(ACROSS * len(centres) / len(parts)))
+    homes = np.empty(len(points), np.int64)
 
-    def settle(rows: np.ndarray) -> np.ndarray:
+    def settle(rows: np.ndarray) -> None:
         here = points[rows]
         near = nearest(here.mean(axis=0, keepdims=True), centres, count)[0]
-        return near[_nearest_mean(here, centres[near])]
+        homes[rows] = near[_nearest_mean(here, centres[near])]
 
-    for rows, better in zip(parts, on_all_cores(settle, parts), strict=True):
-        homes[rows] = better
-    used, homes = np.unique(homes, return_inverse=True)
-    return homes, parts_of_lists[used]
+    on_all_cores(settle, parts)
+    return homes
 
 
 def _centres(laid: Float[np.ndarray, "N E"], sizes: Int[np.ndarray, "L"]) -> Float[np.ndarray, "L E"]:
@@ -184,9 +195,12 @@ def _centres(laid: Float[np.ndarray, "N E"], sizes: Int[np.ndarray, "L"]) -> Flo
 
 def _k_means(points: Float[np.ndarray, "N E"], parts: int, seed: int) -> Float[np.ndarray, "parts E"]:
     """Means of the parts that points fall into, by a few rounds on a sample."""
-    middle = points.mean(axis=0)
     if parts == 1:
-        return middle[None]
+        return points.mean(axis=0, keepdims=True)
+    if len(points) > parts * SAMPLE_PER_PART:  # faiss would copy and check all points before it samples
+        rng = np.random.default_rng(seed)
+        points = points[rng.choice(len(points), parts * SAMPLE_PER_PART, replace=False, shuffle=False)]
+    middle = points.mean(axis=0)
     means = faiss.Kmeans(
         points.shape[1],
         parts,

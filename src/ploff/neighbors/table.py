@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 
 from ploff import storage
 from ploff.errors import PloffError, PloffWarning
+from ploff.neighbors.exhaustive import cores, on_all_cores
 from ploff.neighbors.search import (
     Index,
     InvertedLists,
@@ -31,7 +32,7 @@ from ploff.transitions import Transitions
 
 HEADER_BYTES = 4096
 FORMAT = "ploff neighbours 1"
-BATCH = 65_536
+BATCH = 131_072
 Array2D = Int[np.ndarray, "M k"]
 
 
@@ -160,12 +161,22 @@ def _fill(rows: Array2D, states: np.ndarray, acted: int, index: Index, quiet: bo
                 found = index.query(states[batch], rows.shape[1], index.homes[batch])
             else:
                 found = index.query(states[batch], rows.shape[1])
-            rows[batch] = _self_first(found, batch)
+            _write(rows, batch, found)
             progress.update(start + len(batch))
         for start in range(acted, len(states), BATCH):  # no action was taken in these: they are in no list
             found = index.query(states[start : start + BATCH], rows.shape[1])
             rows[start : start + len(found)] = found
             progress.update(start + len(found))
+
+
+def _write(rows: Array2D, states: Int[np.ndarray, "B"], found: Int[np.ndarray, "B k"]) -> None:
+    """Writes what was found for states with an action, some on each core: it is a tenth of the work."""
+
+    def write(part: slice) -> None:
+        rows[states[part]] = _self_first(found[part], states[part])
+
+    step = len(states) // (4 * cores()) + 1
+    on_all_cores(write, [slice(i, i + step) for i in range(0, len(states), step)])
 
 
 def _self_first(found: Int[np.ndarray, "B k"], own: Int[np.ndarray, "B"]) -> Int[np.ndarray, "B k"]:

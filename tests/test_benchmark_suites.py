@@ -107,6 +107,8 @@ def test_a_broken_file_is_named(tmp_path):
     (tmp_path / "bad.toml").write_text("tasks = [")
     with pytest.raises(PloffError, match=r"bad\.toml is not valid TOML"):
         read_suite(tmp_path / "bad.toml")
+    with pytest.raises(PloffError, match=r"no file '.*bat\.toml'; did you mean '.*bad\.toml'\?"):
+        read_suite(tmp_path / "bat.toml")
 
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)

@@ -55,7 +55,7 @@ def test_a_missing_file_is_named_with_the_nearest(tmp_path):
 def test_a_folder_is_not_a_file(tmp_path):
     file_with(tmp_path)
     message = refusal(tmp_path)
-    assert "is a folder where a data file is expected; it holds hopper-medium-v2.hdf5" in message
+    assert "is a folder where a file is expected; it holds hopper-medium-v2.hdf5" in message
 
 
 def test_an_empty_file_is_refused(tmp_path):
@@ -284,7 +284,7 @@ def write_table(tmp_path, **changes):
 
 def test_a_table_without_a_field_names_what_it_found(tmp_path):
     message = refusal(write_table(tmp_path, obs_0=None))
-    assert "lacks observations; it holds actions, episodes, rewards, terminals" in message
+    assert "lacks observations; it holds action_0, episode, reward, terminal" in message
 
 
 def test_a_column_that_is_not_there_or_a_field_that_is_none_is_refused(tmp_path):

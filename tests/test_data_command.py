@@ -195,7 +195,7 @@ def broken_files(tmp_path):
         ("empty.hdf5", "empty.hdf5 is empty (0 bytes)"),
         ("page.hdf5", "page.hdf5 is not an HDF5 file"),
         ("cut.hdf5", "cut.hdf5 is truncated: 5,000 of"),
-        ("folder", "folder is a folder where a data file is expected"),
+        ("folder", "folder is a folder where a file is expected"),
         ("hopper.npz", "hopper.npz is named .npz but holds d4rl data"),
         ("missing.hdf5", "no file 'missing.hdf5'"),
         ("hopper-mediun", "unknown dataset 'hopper-mediun'; did you mean 'hopper-medium'"),

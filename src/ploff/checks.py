@@ -37,7 +37,7 @@ def check_file(path: pathlib.Path) -> None:
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
         listing = f"; it holds {', '.join(inside[:5])}" if inside else ""
-        raise DataError(f"{path} is a folder where a data file is expected{listing}")
+        raise DataError(f"{path} is a folder where a file is expected{listing}")
     if not path.exists():
         beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.6)
@@ -47,12 +47,15 @@ def check_file(path: pathlib.Path) -> None:
         raise DataError(f"{path} is empty (0 bytes); was its download cut short?")
 
 
-def check_present(source: str, wanted: Iterable[str], present: Iterable[str]) -> None:
-    """Every array that a dataset cannot do without."""
-    there = sorted(present)
+def check_present(
+    source: str, wanted: Iterable[str], present: Iterable[str], held: Iterable[str] | None = None
+) -> None:
+    """Every array that a dataset cannot do without; `held` is what the source itself calls its own, if other."""
+    there = set(present)
     missing = [name for name in wanted if name not in there]
     if missing:
-        shown = ", ".join(there[:12]) + (", …" if len(there) > 12 else "")
+        inside = sorted(there if held is None else held)
+        shown = ", ".join(inside[:12]) + (", …" if len(inside) > 12 else "")
         raise DataError(f"{source} lacks {', '.join(missing)}; it holds {shown or 'nothing'}")
 
 

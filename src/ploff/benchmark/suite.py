@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ploff import agents
+from ploff.checks import check_file
 from ploff.datasets.catalogue import HAND, LOCOMOTION, task_of
 from ploff.errors import PloffError, UnknownNameError
 from ploff.pipeline.settings import Preset, method_config
@@ -136,6 +137,7 @@ def family_of(task: str) -> str:
 def read_suite(path: str | os.PathLike[str]) -> Suite:
     """The suite in a file; what is wrong with it is said in one line."""
     path = pathlib.Path(path)
+    check_file(path)
     try:
         content = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as error:

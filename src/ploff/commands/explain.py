@@ -52,7 +52,10 @@ def _dataset_of(folder: pathlib.Path, name: str | None):
     config = read_json(folder / "config.json") if (folder / "config.json").exists() else {}
     name = name or config.get("dataset")
     if not isinstance(name, str):
-        raise PloffError(f"{folder} does not say which dataset it was trained on; add --dataset NAME")
+        raise PloffError(
+            f"{folder} does not say which dataset it was trained on; add --dataset NAME, "
+            f"or make a run with `ploff train DATASET --out {folder}`"
+        )
     return datasets.load(name, **config.get("reading", {}))
 
 

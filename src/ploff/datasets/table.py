@@ -33,7 +33,7 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
     """Reads a Parquet or CSV file."""
     table = _open(path)
     source, columns = str(path), find_columns(str(path), table.column_names, options)
-    checks.check_present(source, ("observations", "actions", "rewards"), columns)
+    checks.check_present(source, ("observations", "actions", "rewards"), columns, table.column_names)
     arrays = {field: _values(source, table, names) for field, names in columns.items() if field != "episodes"}
     following = arrays.pop("next_observations", None)
     known = None

@@ -112,7 +112,9 @@ def evidence(data: Transitions, kind: str, count: int = 5) -> Evidence:
         path = pathlib.Path(folder) / "neighbours.table"
         rows = np.array(neighbors.find_neighbours(path, metric, data, source, config, quiet=True).rows)
     logged = neighbors.DataDistance.init(metric, data, rows)
-    return Evidence.of(logged) if count > 1 else Evidence(logged, jnp.ones(()), jnp.ones(()))
+    if count == 1:  # too few to measure the log by
+        return Evidence(logged, jnp.ones(()), jnp.ones(()), jnp.zeros(rows.shape, jnp.float16))
+    return Evidence.of(logged)
 
 
 def begin(name: str, log: Log, config: Any) -> Any:

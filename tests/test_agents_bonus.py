@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ploff.agents.bonus import backed_up, bonus, log_density, merits
+from ploff.agents.bonus import backed_up, bonus, log_density, log_weights, mean_closeness
 
 VALUE = jnp.asarray([2.0, -1.0])
 DISTANCES = jnp.asarray([[0.5, 3.0], [2.0, 1.0]])  # nearest: 0.5 and 1
@@ -20,6 +20,7 @@ DISTANCES = jnp.asarray([[0.5, 3.0], [2.0, 1.0]])  # nearest: 0.5 and 1
         ("value", [2 * math.exp(-1.0), -math.exp(-2.0)]),
         ("exp", [math.exp(-1.0), math.exp(-2.0)]),
         ("penalty", [1 - math.exp(1.0), 1 - math.exp(2.0)]),
+        ("mean", [-(0.25 + 9.0) / 4, -(4.0 + 1.0) / 4]),
         (
             "density",
             [
@@ -55,16 +56,28 @@ def test_the_density_is_highest_at_the_data_and_knows_the_nearest_in_the_limit()
     assert float(log_density(DISTANCES[1:], 1e4)[0]) == pytest.approx(-0.5, rel=1e-3)
 
 
-def test_merits_are_the_softmax_of_standard_scores():
+def test_the_mean_is_what_the_density_becomes_as_its_sharpness_falls():
+    weights = jnp.log(jnp.asarray([[0.25, 0.75], [0.5, 0.5]]))
+    np.testing.assert_allclose(mean_closeness(DISTANCES[:1], weights[:1]), [-(0.25 * 0.25 + 0.75 * 9) / 2])
+    np.testing.assert_allclose(
+        log_density(DISTANCES, 1e-3, weights), mean_closeness(DISTANCES, weights), rtol=1e-2
+    )
+
+
+def test_better_pairs_and_those_of_states_more_alike_count_for_more():
     values = jnp.asarray([[1.0, 3.0], [5.0, 5.0]])  # scores −1 and 1; no deviation at all
-    expected = np.log([[1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))], [0.5, 0.5]])
-    np.testing.assert_allclose(merits(values, 2.0), expected, rtol=1e-5)
-    np.testing.assert_allclose(merits(100 * values + 7, 2.0), expected, rtol=1e-5)
+    apart = jnp.asarray([[0.0, 0.0], [0.0, 1.0]])
+    expected = np.log(
+        [[1 / (1 + math.exp(4)), 1 / (1 + math.exp(-4))], [1 / (1 + math.exp(-3)), 1 / (1 + math.exp(3))]]
+    )
+    np.testing.assert_allclose(log_weights(values, apart, 2.0, 6.0), expected, rtol=1e-5)
+    np.testing.assert_allclose(log_weights(100 * values + 7, apart, 2.0, 6.0), expected, rtol=1e-5)
 
 
 def test_weights_say_which_neighbours_count():
     only_second = jnp.log(jnp.asarray([[1e-30, 1.0]]))
     assert float(log_density(DISTANCES[:1], 2.0, only_second)[0]) == pytest.approx(-4.5, rel=1e-5)
+    assert float(mean_closeness(DISTANCES[:1], only_second)[0]) == pytest.approx(-4.5, rel=1e-5)
 
 
 weights = st.floats(0.0, 100.0)
@@ -74,7 +87,7 @@ distances = st.lists(st.floats(0, 50), min_size=5, max_size=5)
 
 @settings(deadline=None)  # the first example compiles
 @given(
-    form=st.sampled_from(["value", "exp", "penalty", "density"]),
+    form=st.sampled_from(["value", "exp", "penalty", "mean", "density"]),
     weight=weights,
     sharpness=st.floats(0.01, 1.0),
     first=tables,

@@ -17,7 +17,9 @@ from ploff import agents
 from ploff.errors import PloffError
 from ploff.training import Loop
 
-BESIDE = {"ploff": {"critic_weight": 0.5, "neighbours": 3}}  # settings without which others mean nothing
+BESIDE = {
+    "ploff": {"bonus": "density", "critic_weight": 0.5, "neighbours": 3}
+}  # settings without which others mean nothing
 every_method = pytest.mark.parametrize("name", agents.METHODS)
 
 

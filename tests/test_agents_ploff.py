@@ -9,7 +9,7 @@ import pytest
 
 from agent_cases import advance, begin, log_for, tiny
 from ploff.agents import ploff
-from ploff.agents.bonus import bonus, merits
+from ploff.agents.bonus import bonus, log_weights
 from ploff.agents.log import Log
 from ploff.agents.ploff import PloffConfig
 from ploff.errors import PloffError
@@ -38,12 +38,12 @@ def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units():
     value = following.critics.first(batch.observations, actions)
     near = log.evidence.logged.neighbours[rows, :3]
     distances = log.evidence.logged.distances_to(log.data.states(rows), actions, near) / log.evidence.spread
-    weights = merits(
-        following.believed[near], config.sway
-    )  # the table as this step left it is not yet in use
-    earned = bonus("density", value, distances, config.sharpness, merits(believed[near], config.sway))
+    apart = log.evidence.apart[rows, :3].astype(jnp.float32)
+    weights = log_weights(believed[near], apart, config.sway, config.focus)
+    later = log_weights(following.believed[near], apart, config.sway, config.focus)
+    assert not np.allclose(weights, later)  # the table as this step left it is not yet in use
+    earned = bonus("mean", value, distances, config.sharpness, weights)
     expected = -jnp.mean(value) / jnp.mean(jnp.abs(value)) - 0.7 * jnp.mean(earned)
-    assert not np.allclose(weights, merits(believed[near], config.sway))
     assert float(info.actor_loss) == pytest.approx(float(expected), rel=1e-4)
     nearest = jnp.mean(jnp.min(distances, axis=-1)) * log.evidence.spread / log.evidence.spacing
     assert float(info.distance) == pytest.approx(float(nearest), rel=1e-4)
@@ -54,7 +54,7 @@ def test_it_needs_evidence_and_sensible_weights():
     bare = Log(log.data, log.rows)
     with pytest.raises(PloffError, match="distances to the data"):
         ploff.update(begin("ploff", log, config), bare, jax.random.key(0), config)
-    for wrong in ({"sharpness": 0.0}, {"sway": -1.0}, {"neighbours": 0}):
+    for wrong in ({"sharpness": 0.0}, {"sway": -1.0}, {"focus": -1.0}, {"neighbours": 0}):
         with pytest.raises(PloffError):
             PloffConfig(**wrong)
 

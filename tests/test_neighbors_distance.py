@@ -24,6 +24,8 @@ from ploff.neighbors import (
     find_neighbours,
     load_table,
     spacing,
+    spread,
+    state_distances,
 )
 from ploff.neighbors.search import Exhaustive
 from ploff.pseudometric import MetricConfig
@@ -70,6 +72,19 @@ def distance_of(metric, data, k=10):
 
 def logged_actions(data):
     return data.action_space.encode(jnp.asarray(data.actions))
+
+
+@METRICS
+def test_states_and_pairs_are_as_far_from_their_neighbours_as_their_embeddings(metric):
+    data = log(60)
+    logged = distance_of(metric, data, k=5)
+    near, states = np.asarray(logged.neighbours), embed_logged_states(metric, data.to_device())
+    expected = np.linalg.norm(states[:, None] - states[near], axis=-1)
+    np.testing.assert_allclose(state_distances(logged), expected, rtol=1e-4, atol=1e-6)
+    assert np.all(state_distances(logged)[: len(data), 0] == 0)
+    pairs, rows = np.asarray(logged.pairs), np.arange(len(data))
+    apart = metric.pair_distance(jnp.asarray(pairs[rows, None]), jnp.asarray(pairs[near[rows, 1:]]))
+    assert spread(logged) == pytest.approx(float(np.median(apart)), rel=1e-5)
 
 
 def test_the_plain_metric_is_l2_on_states_and_pairs_side_by_side():

@@ -478,7 +478,7 @@ def test_settings_are_read_as_their_types():
     ):
         with pytest.raises(PloffError, match=message):
             settings.typed(kind, {name: text}, "setting")
-    with pytest.raises(PloffError, match="is one of density"):
+    with pytest.raises(PloffError, match="is one of mean"):
         settings.typed(agents.method("ploff").config_type, {"bonus": "no"}, "setting")
     with pytest.raises(UnknownNameError, match="did you mean 'discount'"):
         settings.typed(kind, {"discont": "1"}, "setting")

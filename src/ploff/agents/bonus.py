@@ -1,13 +1,18 @@
-r"""What closeness to the data is worth: the paper's three bonuses and a density (paper, section 4.2).
+r"""What closeness to the data is worth: the paper's three bonuses, a mean and a density (paper, section 4.2).
 
     value:    b = Q̄ e^{−βd}       exp:  b = e^{−βd}       penalty:  b = 1 − e^{βd}       d = min_i d_i
-    density:  b = (1/β) log Σ_i p_i e^{−β d_i² / 2},      p_i ∝ e^{κ z_i}
+    mean:     b = −½ Σ_i p_i d_i²
+    density:  b = (1/β) log Σ_i p_i e^{−β d_i² / 2}                       p_i ∝ e^{κ z_i − ρ D_i² / 2}
 
 d_i are the distances to the k pairs logged nearby. The first three look at the nearest alone: any logged action is as
-good as another. The density asks how many there are and, with κ > 0, how good: z_i is the value that the critic gives
-the i-th pair, less the mean over the k, in units of their deviation. Neighbours are alike in what they lead to, so
-where their values differ, their actions are the reason. Unlike e^{−βd}, the density keeps its pull far from the data;
-as β grows, it becomes −d²/2 of the nearest.
+good as another. The mean asks for the action that was usual there; it pulls to one place from wherever the policy is,
+and ever harder the farther that is. The density chooses among several such places: it becomes the mean as β falls to
+0, and −d²/2 of the nearest as β grows.
+
+The weights say whose evidence counts. D_i is the distance of the i-th state itself: with ρ > 0, evidence from states
+more alike counts for more, the state's own action for most. z_i is the value that the critic gives the i-th pair, less
+the mean over the k, in units of their deviation. Neighbours are alike in what they lead to, so where their values
+differ, their actions are the reason: with κ > 0 the better ones count for more.
 
 What the critic's target adds to the reward, `backed_up`:
 
@@ -28,7 +33,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Bonus = Literal["density", "value", "exp", "penalty"]
+Bonus = Literal["mean", "density", "value", "exp", "penalty"]
+WEIGHED: tuple[Bonus, ...] = ("mean", "density")  # that look at all neighbours
 CriticForm = Literal["contractive", "paper"]
 
 
@@ -46,8 +52,10 @@ def bonus(
       value: Q̄(s, a), for the bonus that multiplies it.
       distances: d_i.
       sharpness: β.
-      log_weights: log p_i, for the density; all alike by default.
+      log_weights: log p_i, for the mean and the density; all alike by default.
     """
+    if form == "mean":
+        return mean_closeness(distances, log_weights)
     if form == "density":
         return log_density(distances, sharpness, log_weights)
     nearest = jnp.min(distances, axis=-1)
@@ -55,6 +63,14 @@ def bonus(
         return 1.0 - jnp.exp(sharpness * nearest)
     closeness = jnp.exp(-sharpness * nearest)
     return value * closeness if form == "value" else closeness
+
+
+def mean_closeness(
+    distances: Float[Array, "B k"], log_weights: Float[Array, "B k"] | None = None
+) -> Float[Array, "B"]:
+    """−½ Σ_i p_i d_i²."""
+    weights = 1.0 / distances.shape[-1] if log_weights is None else jnp.exp(log_weights)
+    return -0.5 * jnp.sum(weights * jnp.square(distances), axis=-1)
 
 
 def log_density(
@@ -67,9 +83,18 @@ def log_density(
     return jax.nn.logsumexp(exponents, axis=-1) / sharpness
 
 
-def merits(values: Float[Array, "B k"], sway: float) -> Float[Array, "B k"]:
-    """Log p_i: the log-softmax of `sway` (κ) times the values' standard scores within each row."""
-    return jax.nn.log_softmax(sway * standard_scores(values), axis=-1)
+def log_weights(
+    values: Float[Array, "B k"], apart: Float[Array, "B k"], sway: float, focus: float
+) -> Float[Array, "B k"]:
+    """Log p_i, from the critic's values of the logged pairs and the squared distances D_i² of their states.
+
+    Args:
+      values: of the pairs; only how they differ within a row counts.
+      apart: D_i².
+      sway: κ.
+      focus: ρ.
+    """
+    return jax.nn.log_softmax(sway * standard_scores(values) - 0.5 * focus * apart, axis=-1)
 
 
 def standard_scores(values: Float[Array, "*B k"]) -> Float[Array, "*B k"]:

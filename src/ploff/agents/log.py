@@ -3,7 +3,8 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float16, Int, PRNGKeyArray
 
 from ploff import neighbors
 from ploff.errors import PloffError
@@ -17,12 +18,16 @@ class Evidence(eqx.Module):
     logged: DataDistance
     spacing: Float[Array, ""]  # the median distance of a logged pair to the nearest other
     spread: Float[Array, ""]  # the median distance of a logged pair to those logged nearby
+    apart: Float16[Array, "M k"]  # squared distances of states to those nearby, in units of their median
 
     @classmethod
     def of(cls, logged: DataDistance) -> "Evidence":
         """Measures the log by itself."""
         own = (neighbors.spacing(logged), neighbors.spread(logged))
-        return cls(logged, *(jnp.asarray(x, jnp.float32) for x in own))
+        apart = np.square(neighbors.state_distances(logged))
+        usual = np.median(apart[:, 1:])
+        apart = np.minimum(apart / (usual if usual > 0 else 1.0), np.finfo(np.float16).max).astype(np.float16)
+        return cls(logged, *(jnp.asarray(x, jnp.float32) for x in own), jnp.asarray(apart))
 
     def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
         """The distance of each action, taken in the state of that row, to the k pairs logged nearby, in spacings."""

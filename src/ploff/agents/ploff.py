@@ -7,9 +7,10 @@ Distances are in units of the log's own spread, and values in units of their own
 different scales. The distance is that of the target policy's action without its smoothing noise: noise must not cost an
 action that is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
 
-The density weighs logged pairs by what the critics think of them. Those values are not computed for the purpose: each
-step leaves those of its own batch in a table with a row a transition, as standard scores within the batch, since values
-grow while they are learned and an entry of today must compare with one of a thousand steps ago.
+The mean and the density weigh logged pairs by how alike their states are and by what the critics think of the pairs.
+Those values are not computed for the purpose: each step leaves those of its own batch in a table with a row a
+transition, as standard scores within the batch, since values grow while they are learned and an entry of today must
+compare with one of a thousand steps ago.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
-from ploff.agents.bonus import Bonus, CriticForm, backed_up, bonus, merits, standard_scores
+from ploff.agents.bonus import WEIGHED, Bonus, CriticForm, backed_up, bonus, log_weights, standard_scores
 from ploff.agents.log import Evidence, Log
 from ploff.agents.settings import counts, not_negative, positive
 from ploff.agents.td3 import TD3Config, TD3Info, TD3State
@@ -34,19 +35,20 @@ class PloffConfig(TD3Config):
 
     layer_norm: bool = True
     target_rate: float = 0.02
-    bonus: Bonus = "density"
+    bonus: Bonus = "mean"
     critic_form: CriticForm = "contractive"
-    actor_weight: float = 1.0  # α_a
+    actor_weight: float = 0.15  # α_a
     critic_weight: float = 0.0  # α_c
     neighbours: int = 20  # k: so many of those in the table are looked at
-    sharpness: float = 4.0  # β
-    sway: float = 2.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
+    sharpness: float = 1.0  # β, of the bonuses that have it
+    sway: float = 1.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
+    focus: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
     unit: Literal["spread", "spacing", "learned"] = "spread"  # of distances: the log's own, or as they are
     normalise: bool = True  # the value in the actor's loss, by its mean size
 
     def __post_init__(self):
         super().__post_init__()
-        not_negative(self, "actor_weight", "critic_weight", "sway")
+        not_negative(self, "actor_weight", "critic_weight", "sway", "focus")
         positive(self, "sharpness")
         counts(self, "neighbours")
 
@@ -124,7 +126,8 @@ class _View:
     """The evidence as a configuration looks at it."""
 
     def __init__(self, evidence: Evidence, believed: Float[Array, "N"], config: PloffConfig):
-        self.logged, self.believed, self.config = evidence.logged, believed, config
+        self.logged, self.apart, self.believed = evidence.logged, evidence.apart, believed
+        self.config = config
         units = {"spread": evidence.spread, "spacing": evidence.spacing, "learned": jnp.ones(())}
         self.unit = units[config.unit]
 
@@ -134,10 +137,11 @@ class _View:
         return self.logged.distances_to(states, actions, self._near(rows)) / self.unit
 
     def log_weights(self, rows: Int[Array, "B"]) -> Float[Array, "B k"] | None:
-        """Of those pairs in the density; None where all count alike."""
-        if self.config.bonus != "density" or self.config.sway == 0:
+        """Of those pairs; None for a bonus of the nearest alone."""
+        if self.config.bonus not in WEIGHED:
             return None
-        return merits(self.believed[self._near(rows)], self.config.sway)
+        apart = self.apart[rows, : self.config.neighbours].astype(jnp.float32)
+        return log_weights(self.believed[self._near(rows)], apart, self.config.sway, self.config.focus)
 
     def _near(self, rows: Int[Array, "B"]) -> Int[Array, "B k"]:
         return self.logged.neighbours[rows, : self.config.neighbours]

@@ -19,6 +19,7 @@ from ploff.neighbors.distance import (
     exact_distance,
     spacing,
     spread,
+    state_distances,
 )
 from ploff.neighbors.search import Report, SearchConfig
 from ploff.neighbors.table import NeighbourTable, Source, build_table, load_table
@@ -42,6 +43,7 @@ __all__ = [
     "load_table",
     "spacing",
     "spread",
+    "state_distances",
 ]
 
 

@@ -169,6 +169,13 @@ def spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
     return float(apart)
 
 
+def state_distances(logged: DataDistance) -> Float[np.ndarray, "M k"]:
+    """The distance of every state of the log to each of its neighbours: 0 to itself."""
+    states = jnp.asarray(embed_logged_states(logged.metric, logged.data))
+    rows = np.arange(logged.neighbours.shape[0])
+    return _over_blocks(lambda block: _to_states(states, logged.neighbours, block), rows)
+
+
 def embed_logged_states(metric: Embedding, data: Transitions) -> Float[np.ndarray, "M E"]:
     """Ψ of every state of a log; `data` is on the device."""
     _refuse_images(metric, data)
@@ -220,6 +227,11 @@ def _distances_to(logged: DataDistance, observations: Array, actions: Array, nea
 def _to_others(logged: DataDistance, rows: Array) -> Array:
     own, others = logged.pairs[rows], logged.pairs[logged.neighbours[rows, 1:]]
     return logged.metric.pair_distance(own[:, None], others)
+
+
+@jax.jit
+def _to_states(states: Array, neighbours: Array, rows: Array) -> Array:
+    return norm(states[rows][:, None] - states[neighbours[rows]])
 
 
 def _nearest_other(logged: DataDistance, rows: Array) -> Array:

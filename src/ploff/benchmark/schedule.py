@@ -3,10 +3,11 @@
 import time
 from collections.abc import Sequence
 
+from ploff.benchmark import estimate
 from ploff.benchmark.jobs import Job, Outcome
 from ploff.benchmark.pool import Pool
 from ploff.benchmark.store import Record, Store
-from ploff.progress import Tracker, console, track
+from ploff.progress import console, track
 
 ATTEMPTS = 3  # of a job whose worker goes away under it
 BLOCKED = "what it builds on failed: "
@@ -21,12 +22,19 @@ def run_jobs(jobs: Sequence[Job], pool: Pool, store: Store, *, quiet: bool = Fal
       store: what is done already, and where the rest goes; the caller holds `store.writing()`.
       quiet: show no progress.
     """
-    schedule = _Schedule(jobs, pool, store)
-    with track("jobs", len(jobs), done=len(jobs) - len(schedule.waiting), quiet=quiet) as tracker:
+    schedule, costs = _Schedule(jobs, pool, store), estimate.costs(jobs, store)
+
+    def ended() -> list[float]:
+        return [cost for key, cost in costs.items() if key not in schedule.unfinished()]
+
+    # Jobs differ a hundredfold: what is left is judged by what they cost, not by how many they are.
+    total, done = round(sum(costs.values())), round(sum(ended()))
+    with track("seconds of a core", total, done=done, quiet=quiet) as tracker:
         while schedule.start_what_can_start():
             for job, outcome in pool.wait():
                 schedule.note(job, outcome)
-                _show(job, outcome, tracker, len(jobs) - len(schedule.waiting) - len(schedule.running), quiet)
+                _say(job, outcome, quiet)
+                tracker.update(round(sum(ended())), {"jobs": len(ended()), "of": len(costs)})
     if schedule.waiting:
         raise ValueError(f"nothing among these jobs does what {schedule.waiting[0].label!r} needs")
     keys = {job.key for job in jobs}
@@ -53,6 +61,10 @@ class _Schedule:
             self.attempts[job.key] = self.attempts.get(job.key, 0) + 1
             self.pool.submit(job)
         return bool(self.running)
+
+    def unfinished(self) -> set[str]:
+        """The keys of what waits or runs."""
+        return {job.key for job in self.waiting} | set(self.running)
 
     def note(self, job: Job, outcome: Outcome) -> None:
         """Takes in what became of a job: into the store, or back among those that wait."""
@@ -92,7 +104,6 @@ class _Schedule:
                 )
 
 
-def _show(job: Job, outcome: Outcome, tracker: Tracker, ended: int, quiet: bool) -> None:
-    tracker.update(ended)
+def _say(job: Job, outcome: Outcome, quiet: bool) -> None:
     if outcome.status != "done" and not quiet:
         console.print(f"{outcome.status}: {job.label}: {outcome.reason}", highlight=False, markup=False)

@@ -108,7 +108,7 @@ def test_show_reads_a_table_by_named_columns(tmp_path, capsys):
     code, output, _ = run(
         capsys,
         *("show", "plant.csv", "--choices", 2, "--columns"),
-        *("observations=t,p", "actions=valve", "rewards=profit", "episodes=run"),
+        *("observations=t,p", "actions=valve", "--columns", "rewards=profit", "episodes=run"),
     )
     assert code == 0
     assert card(output)["episodes"] == "2"

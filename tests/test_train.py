@@ -570,10 +570,20 @@ def test_the_command_compares_methods_in_a_table(swings, tmp_path, capsys, monke
         "--out",
         str(tmp_path / "r"),
     ]
-    cli.main([*arguments, "--environment", "Pendulum-v1", "--set", "hidden=8,8", "batch=16"])
+    settings = [
+        "--set",
+        "hidden=8,8",
+        "batch=16",
+        "--set",
+        "actor_rate=0.002",
+    ]  # behind one, or each behind its own
+    cli.main([*arguments, "--environment", "Pendulum-v1", *settings])
     table = capsys.readouterr().out
     assert "the data's episodes" in table
     assert "bc" in table
     assert "td3-off" in table
     assert pool.run_jobs([]) == []
-    assert runs.load_run(tmp_path / "r" / "bc").method == "bc"
+    run = runs.load_run(tmp_path / "r" / "bc")
+    assert run.method == "bc"
+    chosen = storage.read_json(tmp_path / "r" / "bc" / "config.json")["settings"]
+    assert (chosen["hidden"], chosen["batch"], chosen["actor_rate"]) == ([8, 8], 16, 0.002)

@@ -1,6 +1,7 @@
 """`ploff data`: what data there is, what is in it, and how to change its format."""
 
 import dataclasses
+import itertools
 import pathlib
 from typing import Annotated, Any, Literal
 
@@ -39,14 +40,16 @@ class Reading:
     action_high: tuple[float, ...] | None = None  # upper bounds
     choices: int | None = None  # number of actions, where they are choices
     environment: str | None = None  # where a policy is to be tried
-    columns: tuple[str, ...] = ()  # a table's columns, as observations=speed,angle actions=force
+    columns: tyro.conf.UseAppendAction[
+        tuple[tuple[str, ...], ...]
+    ] = ()  # a table's columns, as observations=speed,angle actions=force
 
     def options(self) -> dict[str, Any]:
         """Keywords for `ploff.datasets.load`."""
         from ploff.errors import DataError
 
         chosen = {}
-        for column in self.columns:
+        for column in itertools.chain(*self.columns):
             field, equals, names = column.partition("=")
             if not equals:
                 raise DataError(f"--columns takes FIELD=NAME,NAME…, got {column!r}")

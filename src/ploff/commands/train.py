@@ -27,8 +27,9 @@ class Train(Reading):
     """How many."""
     first_seed: int = 0
     """The first of them."""
-    set: tuple[str, ...] = ()
-    """Settings as NAME=VALUE: the method's, the metric's as metric.NAME, one of several methods' as METHOD.NAME."""
+    set: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
+    """Settings as NAME=VALUE, several behind one --set or each behind its own: the method's, the metric's as
+    metric.NAME, one of several methods' as METHOD.NAME."""
     metric: pathlib.Path | None = None
     """Another run folder, to share its metric and neighbours."""
     metric_steps: int | None = None
@@ -50,7 +51,7 @@ class Train(Reading):
 
         methods = self.method.split(",")
         options = {name: getattr(self, name) for name in SAME_NAMES}
-        options["settings"] = pipeline.assignments(self.set)
+        options["settings"] = pipeline.assignments([one for several in self.set for one in several])
         options["seeds"] = range(self.first_seed, self.first_seed + self.seeds)
         options["reading"] = self.options() | {"environment": None}
         if len(methods) == 1:

@@ -23,11 +23,12 @@ class Evidence(eqx.Module):
     @classmethod
     def of(cls, logged: DataDistance) -> "Evidence":
         """Measures the log by itself."""
-        own = (neighbors.spacing(logged), neighbors.spread(logged))
+        spacing = jnp.asarray(neighbors.spacing(logged), jnp.float32)
+        spread = jnp.asarray(neighbors.spread(logged), jnp.float32)
         apart = np.square(neighbors.state_distances(logged))
         usual = np.median(apart[:, 1:])
-        apart = np.minimum(apart / (usual if usual > 0 else 1.0), np.finfo(np.float16).max).astype(np.float16)
-        return cls(logged, *(jnp.asarray(x, jnp.float32) for x in own), jnp.asarray(apart))
+        apart = np.minimum(apart / (usual if usual > 0 else 1.0), np.finfo(np.float16).max)
+        return cls(logged, spacing, spread, jnp.asarray(apart, jnp.float16))
 
     def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
         """The distance of each action, taken in the state of that row, to the k pairs logged nearby, in spacings."""

@@ -26,7 +26,7 @@ class Evidence(eqx.Module):
         spacing = jnp.asarray(neighbors.spacing(logged), jnp.float32)
         spread = jnp.asarray(neighbors.spread(logged), jnp.float32)
         apart = np.square(neighbors.state_distances(logged))
-        usual = np.median(apart[:, 1:])
+        usual = np.median(apart[: logged.pairs.shape[0], 1:])  # not of states behind an episode's end
         apart = np.minimum(apart / (usual if usual > 0 else 1.0), np.finfo(np.float16).max)
         return cls(logged, spacing, spread, jnp.asarray(apart, jnp.float16))
 

@@ -113,7 +113,7 @@ def evidence(data: Transitions, kind: str, count: int = 5) -> Evidence:
         rows = np.array(neighbors.find_neighbours(path, metric, data, source, config, quiet=True).rows)
     logged = neighbors.DataDistance.init(metric, data, rows)
     if count == 1:  # too few to measure the log by
-        return Evidence(logged, jnp.ones(()), jnp.ones(()), jnp.zeros(rows.shape, jnp.float16))
+        return Evidence(logged, jnp.ones(()), jnp.ones(()), jnp.ones(()), jnp.zeros(rows.shape, jnp.float16))
     return Evidence.of(logged)
 
 

@@ -43,10 +43,35 @@ def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units():
     later = log_weights(following.believed[near], apart, config.sway, config.focus)
     assert not np.allclose(weights, later)  # the table as this step left it is not yet in use
     earned = bonus("mean", value, distances, config.sharpness, weights)
-    expected = -jnp.mean(value) / jnp.mean(jnp.abs(value)) - 0.7 * jnp.mean(earned)
+    slopes = jax.vmap(jax.grad(lambda a, o: following.critics.first(o[None], a[None])[0]))(
+        actions, batch.observations
+    )
+    half_range = log.data.action_space.half_range
+    worth = jnp.mean(jnp.linalg.norm(slopes * half_range, axis=-1)) * log.evidence.spread / log.evidence.slope
+    expected = -jnp.mean(value) / worth - 0.7 * jnp.mean(earned)
     assert float(info.actor_loss) == pytest.approx(float(expected), rel=1e-4)
     nearest = jnp.mean(jnp.min(distances, axis=-1)) * log.evidence.spread / log.evidence.spacing
     assert float(info.distance) == pytest.approx(float(nearest), rel=1e-4)
+
+
+@pytest.mark.parametrize("steepness", [0.1, 1.0, 30.0])
+def test_the_policy_moves_one_by_the_weight_spreads_however_steep_the_critic_is(steepness):
+    """A linear critic against −d²/2 of one pair in plain L2: the balance lies 1/α_a spreads up the slope."""
+    spread, weight = 0.4, 5.0
+    slope = jnp.full((1, 2), steepness)
+    evidence = log_for("ploff-l2").evidence
+    evidence = dataclasses.replace(evidence, spread=jnp.asarray(spread), slope=jnp.ones(()))
+    view = ploff._View(evidence, jnp.zeros(1), PloffConfig(actor_weight=weight))
+    worth = view.value_unit(jnp.ones(1), slope / evidence.logged.data.action_space.half_range)
+
+    def loss(action):
+        away = jnp.linalg.norm(action + 1e-12) / spread
+        return -jnp.sum(slope * action) / worth + weight * 0.5 * away**2
+
+    action = jnp.zeros(2)
+    for _ in range(200):
+        action -= 0.1 * spread**2 / weight * jax.grad(loss)(action)
+    assert float(jnp.linalg.norm(action)) / spread == pytest.approx(1 / weight, rel=1e-3)
 
 
 def test_it_needs_evidence_and_sensible_weights():
@@ -64,4 +89,4 @@ def test_the_preset_paper_is_the_printed_algorithm():
     assert (printed.bonus, printed.critic_form, printed.unit) == ("value", "paper", "learned")
     assert (printed.actor_weight, printed.critic_weight, printed.sharpness) == (5.0, 1.0, 0.5)
     assert not printed.layer_norm
-    assert not printed.normalise
+    assert printed.value_unit == "reward"

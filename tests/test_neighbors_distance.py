@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -24,6 +25,7 @@ from ploff.neighbors import (
     find_neighbours,
     load_table,
     spacing,
+    slope,
     spread,
     state_distances,
 )
@@ -85,6 +87,27 @@ def test_states_and_pairs_are_as_far_from_their_neighbours_as_their_embeddings(m
     pairs, rows = np.asarray(logged.pairs), np.arange(len(data))
     apart = metric.pair_distance(jnp.asarray(pairs[rows, None]), jnp.asarray(pairs[near[rows, 1:]]))
     assert spread(logged) == pytest.approx(float(np.median(apart)), rel=1e-5)
+
+
+@METRICS
+def test_the_slope_is_how_far_pairs_move_with_their_actions(metric):
+    data = log(60)
+    logged, actions = distance_of(metric, data), np.asarray(logged_actions(data))
+    half_range, step = data.action_space.half_range, 1e-3
+    directions = np.asarray(jax.random.normal(jax.random.key(0), actions.shape))
+    directions = directions / np.linalg.norm(directions, axis=-1, keepdims=True)
+    observations = data.states(jnp.arange(len(data)))
+    there, back = (
+        metric.embed_pairs(observations, jnp.asarray(actions + sign * step * directions * half_range))
+        for sign in (0.5, -0.5)
+    )
+    expected = np.median(metric.pair_distance(there, back)) / step
+    assert slope(logged) == pytest.approx(float(expected), rel=1e-2)
+
+
+def test_the_slope_of_the_plain_metric_is_one_in_a_box_of_half_range_one():
+    data = dataclasses.replace(log(60), action_space=ActionSpace.box([-1.0, -1.0], [1.0, 1.0]))
+    assert slope(distance_of(Euclidean(), data)) == pytest.approx(1.0, rel=1e-5)
 
 
 def test_the_plain_metric_is_l2_on_states_and_pairs_side_by_side():

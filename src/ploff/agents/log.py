@@ -18,6 +18,7 @@ class Evidence(eqx.Module):
     logged: DataDistance
     spacing: Float[Array, ""]  # the median distance of a logged pair to the nearest other
     spread: Float[Array, ""]  # the median distance of a logged pair to those logged nearby
+    slope: Float[Array, ""]  # how far a logged pair moves as its action moves by half a range
     apart: Float16[Array, "M k"]  # squared distances of states to those nearby, in units of their median
 
     @classmethod
@@ -25,10 +26,11 @@ class Evidence(eqx.Module):
         """Measures the log by itself."""
         spacing = jnp.asarray(neighbors.spacing(logged), jnp.float32)
         spread = jnp.asarray(neighbors.spread(logged), jnp.float32)
+        slope = jnp.asarray(neighbors.slope(logged), jnp.float32)
         apart = np.square(neighbors.state_distances(logged))
         usual = np.median(apart[: logged.pairs.shape[0], 1:])  # not of states behind an episode's end
         apart = np.minimum(apart / (usual if usual > 0 else 1.0), np.finfo(np.float16).max)
-        return cls(logged, spacing, spread, jnp.asarray(apart, jnp.float16))
+        return cls(logged, spacing, spread, slope, jnp.asarray(apart, jnp.float16))
 
     def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
         """The distance of each action, taken in the state of that row, to the k pairs logged nearby, in spacings."""

@@ -1,10 +1,12 @@
 r"""PLOff: TD3 that is paid to stay close to its evidence (paper, section 4).
 
-    actor:   max mean [ Q(s, π(s)) / |Q| + α_a b(s, π(s)) ]                 |Q|: the batch's mean, a constant
+    actor:   max mean [ Q(s, π(s)) / u + α_a b(s, π(s)) ]
     critic:  y = r + (1 − terminal) backed_up(Q̄(s', ã), d(s', π̄(s')))       see `ploff.agents.bonus`
 
-Distances are in units of the log's own spread, and values in units of their own size, so that one setting fits logs of
-different scales. The distance is that of the target policy's action without its smoothing noise: noise must not cost an
+Both have units of their own, so that one setting fits logs of different scales: distances are in units of the log's
+spread; u is what the critic promises for moving the action by one spread, the batch's mean of ‖∂Q/∂a‖. Against the
+bonus −d²/2 the policy then moves about 1/α_a spreads from its evidence to where the critic points, however steep the
+critic is. The distance is that of the target policy's action without its smoothing noise: noise must not cost an
 action that is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
 
 The mean and the density weigh logged pairs by how alike their states are and by what the critics think of the pairs.
@@ -24,9 +26,8 @@ from ploff.agents import td3
 from ploff.agents.bonus import WEIGHED, Bonus, CriticForm, backed_up, bonus, log_weights, standard_scores
 from ploff.agents.log import Evidence, Log
 from ploff.agents.settings import counts, not_negative, positive
-from ploff.agents.td3 import TD3Config, TD3Info, TD3State
+from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
-from ploff.transitions import Batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,14 +38,14 @@ class PloffConfig(TD3Config):
     target_rate: float = 0.02
     bonus: Bonus = "mean"
     critic_form: CriticForm = "contractive"
-    actor_weight: float = 0.25  # α_a
+    actor_weight: float = 5.0  # α_a
     critic_weight: float = 0.0  # α_c
     neighbours: int = 20  # k: so many of those in the table are looked at
     sharpness: float = 1.0  # β, of the bonuses that have it
     sway: float = 1.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
     focus: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
     unit: Literal["spread", "spacing", "learned"] = "spread"  # of distances: the log's own, or as they are
-    normalise: bool = True  # the value in the actor's loss, by its mean size
+    value_unit: Literal["slope", "size", "reward"] = "slope"  # of values: what a spread is worth, their size
 
     def __post_init__(self):
         super().__post_init__()
@@ -65,7 +66,7 @@ class PloffConfig(TD3Config):
             "neighbours": 50,
             "sharpness": 0.5,
             "unit": "learned",
-            "normalise": False,
+            "value_unit": "reward",
         }
         return cls(**{**printed, **changes})
 
@@ -107,13 +108,13 @@ def update(state: PloffState, log: Log, key: PRNGKeyArray, config: PloffConfig) 
         )
 
     def objective(
-        batch: Batch, rows: Int[Array, "B"], actions: Float[Array, "B A"], value: Float[Array, "B"]
+        seen: Seen, actions: Float[Array, "B A"], value: Float[Array, "B"], slope: Float[Array, "B A"]
     ) -> tuple[Array, Array]:
-        distances = view.distances(rows, actions)
-        earned = bonus(config.bonus, value, distances, config.sharpness, view.log_weights(rows))
-        size = jnp.mean(jnp.abs(jax.lax.stop_gradient(value))) if config.normalise else 1.0
-        scale = size if config.bonus == "value" else 1.0  # that bonus has the units of the value
-        loss = -jnp.mean(value) / size - config.actor_weight * jnp.mean(earned) / scale
+        distances = view.distances(seen.rows, actions)
+        earned = bonus(config.bonus, value, distances, config.sharpness, view.log_weights(seen.rows))
+        unit = view.value_unit(value, slope)
+        scale = unit if config.bonus == "value" else 1.0  # that bonus has the units of the value
+        loss = -jnp.mean(value) / unit - config.actor_weight * jnp.mean(earned) / scale
         nearest = jnp.mean(jnp.min(distances, axis=-1))
         return loss, nearest * view.unit / evidence.spacing
 
@@ -129,7 +130,18 @@ class _View:
         self.logged, self.apart, self.believed = evidence.logged, evidence.apart, believed
         self.config = config
         units = {"spread": evidence.spread, "spacing": evidence.spacing, "learned": jnp.ones(())}
-        self.unit = units[config.unit]
+        self.unit, self.slope = units[config.unit], evidence.slope
+
+    def value_unit(self, value: Float[Array, "B"], slope: Float[Array, "B A"]) -> Float[Array, ""]:
+        """What a value is measured by: a constant."""
+        if self.config.value_unit == "reward":
+            return jnp.ones(())
+        if self.config.value_unit == "size":
+            return jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
+        half_range = jnp.asarray(self.logged.data.action_space.half_range, jnp.float32)
+        steepness = jnp.mean(jnp.linalg.norm(slope * half_range, axis=-1))
+        spread_in_actions = self.unit / jnp.maximum(self.slope, 1e-6)
+        return jnp.maximum(steepness * spread_in_actions, 1e-6)
 
     def distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
         """To the pairs logged nearby."""

@@ -18,10 +18,9 @@ from ploff.agents import td3
 from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Log
 from ploff.agents.settings import not_negative
-from ploff.agents.td3 import TD3Config, TD3Info, TD3State
+from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
 from ploff.neighbors import Euclidean
-from ploff.transitions import Batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,9 +42,11 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: PRDCConfig) -> 
     """One step of TD3 whose actor also imitates the nearest logged action."""
     space = log.data.action_space
 
-    def objective(batch: Batch, rows: Array, actions: Array, value: Array) -> tuple[Array, Array]:
+    def objective(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
         unit = to_unit(space, actions)
-        near, distance = nearest_action(log, rows, batch.observations, jax.lax.stop_gradient(unit), config)
+        near, distance = nearest_action(
+            log, seen.rows, seen.batch.observations, jax.lax.stop_gradient(unit), config
+        )
         weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
         return jnp.mean(jnp.square(unit - near)) - weight * jnp.mean(value), jnp.mean(distance)
 

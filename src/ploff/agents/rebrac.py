@@ -17,8 +17,7 @@ from ploff.agents import td3
 from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Log
 from ploff.agents.settings import not_negative
-from ploff.agents.td3 import TD3Config, TD3Info, TD3State
-from ploff.transitions import Batch
+from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,9 +44,9 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: ReBRACConfig) -
     """One step of TD3 with both penalties."""
     space = log.data.action_space
 
-    def objective(batch: Batch, rows: Array, actions: Array, value: Array) -> tuple[Array, Array]:
+    def objective(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
         size = jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
-        penalty = jnp.mean(square_apart(space, actions, batch.actions))
+        penalty = jnp.mean(square_apart(space, actions, seen.batch.actions))
         return config.actor_weight * penalty - jnp.mean(value) / size, jnp.zeros(())
 
     def backup(value: Array, successors: Array, actions: Array) -> Array:

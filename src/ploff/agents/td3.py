@@ -85,7 +85,7 @@ class TD3Info(NamedTuple):
 State = TypeVar("State", bound=TD3State)
 Backup = Callable[[Float[Array, "B"], Int[Array, "B"], Float[Array, "B A"]], Float[Array, "B"]]
 Objective = Callable[
-    [Batch, Int[Array, "B"], Float[Array, "B A"], Float[Array, "B"]],
+    [Seen, Float[Array, "B A"], Float[Array, "B"], Float[Array, "B A"]],
     tuple[Float[Array, ""], Float[Array, ""]],
 ]
 
@@ -116,7 +116,7 @@ def discounted(discount: float) -> Backup:
     return lambda value, rows, actions: discount * value
 
 
-def greedy(batch: Batch, rows: Array, actions: Array, value: Array) -> tuple[Array, Array]:
+def greedy(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
     """−mean Q: the actor takes what the critic likes best."""
     return -jnp.mean(value), jnp.zeros(())
 
@@ -144,7 +144,8 @@ def step(
     Args:
       state, log, key, config: as for `update`.
       backup: (min Q̄(s', ã), rows of s', π̄(s')) to what y adds to the reward; γ min Q̄ by default.
-      objective: (batch, rows of s, π(s), Q₁(s, π(s))) to the actor's loss, and its mean distance to the data.
+      objective: (what was seen, π(s), Q₁(s, π(s)), ∂Q₁/∂a there, as a constant) to the actor's loss, and its mean
+        distance to the data.
     """
     state, seen = learn_critics(state, log, key, config, backup)
     return learn_actor(state, seen, config, objective)
@@ -225,6 +226,16 @@ def critic_loss(
     return jnp.sum(jnp.mean(jnp.square(values - wanted), axis=-1)), values
 
 
+def tangent(
+    function: Callable[[Float[Array, "B A"]], Float[Array, "B"]], at: Float[Array, "B A"]
+) -> tuple[Float[Array, "B"], Float[Array, "B A"]]:
+    """A function's value, through which its gradient flows to `at`, and that gradient as a constant: one pass back."""
+    point = jax.lax.stop_gradient(at)
+    value, back = jax.vjp(function, point)
+    (slope,) = back(jnp.ones_like(value))
+    return value + jnp.sum(slope * (at - point), axis=-1), slope
+
+
 def _actor_step(
     state: State, seen: Seen, config: TD3Config, objective: Objective
 ) -> tuple[State, tuple[Array, Array]]:
@@ -232,7 +243,8 @@ def _actor_step(
 
     def loss(actor: Actor) -> tuple[Array, Array]:
         actions = actor(observations)
-        return objective(seen.batch, seen.rows, actions, state.critics.first(observations, actions))
+        value, slope = tangent(lambda a: state.critics.first(observations, a), actions)
+        return objective(seen, actions, value, slope)
 
     (value, distance), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(state.actor)
     changes, optimiser = optax.adam(config.actor_rate).update(gradient, state.actor_optimiser)

@@ -9,8 +9,7 @@ from jaxtyping import Array, PRNGKeyArray
 from ploff.agents import td3
 from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Log
-from ploff.agents.td3 import TD3Config, TD3Info, TD3State
-from ploff.transitions import Batch
+from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,8 +26,8 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: TD3BCConfig) ->
     """One step of TD3 with the actor's loss −λ Q + |π(s) − a|², λ = α / mean|Q|."""
     space = log.data.action_space
 
-    def objective(batch: Batch, rows: Array, actions: Array, value: Array) -> tuple[Array, Array]:
-        apart = jnp.mean(jnp.square(to_unit(space, actions) - to_unit(space, batch.actions)))
+    def objective(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
+        apart = jnp.mean(jnp.square(to_unit(space, actions) - to_unit(space, seen.batch.actions)))
         weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
         return apart - weight * jnp.mean(value), jnp.zeros(())
 

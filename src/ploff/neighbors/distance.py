@@ -169,6 +169,18 @@ def spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
     return float(apart)
 
 
+def slope(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
+    """How far a logged pair moves in the metric as its action moves: the median over pairs and directions.
+
+    A step of 1 in the action is half the range of every component. 0 where the metric does not look at actions.
+    """
+    count = logged.pairs.shape[0]
+    rows = np.sort(np.random.default_rng(seed).choice(count, min(sample, count), replace=False))
+    directions = jax.random.normal(jax.random.key(seed), (len(rows), logged.data.action_space.width))
+    directions = np.asarray(directions / jnp.linalg.norm(directions, axis=-1, keepdims=True))
+    return float(np.median(_slopes(logged, jnp.asarray(rows, jnp.int32), jnp.asarray(directions))))
+
+
 def state_distances(logged: DataDistance) -> Float[np.ndarray, "M k"]:
     """The distance of every state of the log to each of its neighbours: 0 to itself."""
     states = jnp.asarray(embed_logged_states(logged.metric, logged.data))
@@ -227,6 +239,15 @@ def _distances_to(logged: DataDistance, observations: Array, actions: Array, nea
 def _to_others(logged: DataDistance, rows: Array) -> Array:
     own, others = logged.pairs[rows], logged.pairs[logged.neighbours[rows, 1:]]
     return logged.metric.pair_distance(own[:, None], others)
+
+
+@eqx.filter_jit
+def _slopes(logged: DataDistance, rows: Array, directions: Array) -> Array:
+    batch, space = logged.data.batch(rows), logged.data.action_space
+    actions = space.encode(batch.actions)
+    moving = (directions * jnp.asarray(space.half_range, jnp.float32)).astype(actions.dtype)
+    _, moved = jax.jvp(lambda a: logged.metric.embed_pairs(batch.observations, a), (actions,), (moving,))
+    return logged.metric.pair_distance(moved, jnp.zeros_like(moved))
 
 
 @jax.jit

@@ -74,12 +74,37 @@ def test_the_policy_moves_one_by_the_weight_spreads_however_steep_the_critic_is(
     assert float(jnp.linalg.norm(action)) / spread == pytest.approx(1 / weight, rel=1e-3)
 
 
+def test_the_policy_averages_the_actors_of_the_last_share_of_training():
+    log = log_for("ploff")
+    config = tiny("ploff", delay=2, averaging=0.5)
+    state = begin("ploff", log, config)
+    average = np.asarray(state.actor.body.last.weight)
+    for step in range(1, 11):
+        state, _ = advance("ploff", state, log, config, first=step - 1)
+        if step % 2 == 0:
+            actor = np.asarray(state.actor.body.last.weight)
+            average = average + (actor - average) / max(1.0, 0.5 * (step // 2))
+        np.testing.assert_allclose(state.policy.body.last.weight, average, rtol=1e-5, atol=1e-7)
+    observations = log.data.states(jnp.arange(3))
+    np.testing.assert_array_equal(ploff.act(state, observations), state.policy(observations))
+    assert not np.allclose(ploff.act(state, observations), state.actor(observations))
+
+
+def test_without_averaging_the_policy_is_the_actor():
+    log, config = log_for("ploff"), tiny("ploff", delay=1, averaging=0.0)
+    state, _ = advance("ploff", begin("ploff", log, config), log, config, steps=3)
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(state.policy), jax.tree.leaves(state.actor), strict=True)
+    )
+
+
 def test_it_needs_evidence_and_sensible_weights():
     log, config = log_for("ploff"), tiny("ploff")
     bare = Log(log.data, log.rows)
     with pytest.raises(PloffError, match="distances to the data"):
         ploff.update(begin("ploff", log, config), bare, jax.random.key(0), config)
-    for wrong in ({"sharpness": 0.0}, {"sway": -1.0}, {"focus": -1.0}, {"neighbours": 0}):
+    for wrong in ({"sharpness": 0.0}, {"sway": -1.0}, {"focus": -1.0}, {"neighbours": 0}, {"averaging": 1.5}):
         with pytest.raises(PloffError):
             PloffConfig(**wrong)
 
@@ -89,4 +114,4 @@ def test_the_preset_paper_is_the_printed_algorithm():
     assert (printed.bonus, printed.critic_form, printed.unit) == ("value", "paper", "learned")
     assert (printed.actor_weight, printed.critic_weight, printed.sharpness) == (5.0, 1.0, 0.5)
     assert not printed.layer_norm
-    assert printed.value_unit == "reward"
+    assert (printed.value_unit, printed.averaging) == ("reward", 0.0)

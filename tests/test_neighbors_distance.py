@@ -24,8 +24,8 @@ from ploff.neighbors import (
     exact_distance,
     find_neighbours,
     load_table,
-    spacing,
     slope,
+    spacing,
     spread,
     state_distances,
 )

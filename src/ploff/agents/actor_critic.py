@@ -154,6 +154,6 @@ def _middle(space: ActionSpace) -> Array:
     return 0.5 * (jnp.asarray(space.low) + jnp.asarray(space.high))
 
 
-def moved(average: Tree, towards: Tree, rate: float) -> Tree:
+def moved(average: Tree, towards: Tree, rate: float | Float[Array, ""]) -> Tree:
     """The moving average, a step of `rate` closer to the networks that it follows."""
     return jax.tree.map(lambda old, new: old + rate * (new - old), average, towards)

@@ -13,6 +13,9 @@ The mean and the density weigh logged pairs by how alike their states are and by
 Those values are not computed for the purpose: each step leaves those of its own batch in a table with a row a
 transition, as standard scores within the batch, since values grow while they are learned and an entry of today must
 compare with one of a thousand steps ago.
+
+The policy is the actor's average over the last tenth of training, not the actor itself: in long episodes small
+fluctuations of the last steps decide between running and falling (Block et al., 2023), and an average has fewer.
 """
 
 import dataclasses
@@ -23,6 +26,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
+from ploff.agents.actor_critic import Actor, moved
 from ploff.agents.bonus import WEIGHED, Bonus, CriticForm, backed_up, bonus, log_weights, standard_scores
 from ploff.agents.log import Evidence, Log
 from ploff.agents.settings import counts, not_negative, positive
@@ -47,9 +51,15 @@ class PloffConfig(TD3Config):
     unit: Literal["spread", "spacing", "learned"] = "spread"  # of distances: the log's own, or as they are
     value_unit: Literal["slope", "size", "reward"] = "slope"  # of values: what a spread is worth, their size
 
+    averaging: float = (
+        0.1  # the share of training so far that the policy is an average over; 0: the actor itself
+    )
+
     def __post_init__(self):
         super().__post_init__()
-        not_negative(self, "actor_weight", "critic_weight", "sway", "focus")
+        if self.averaging > 1:
+            raise PloffError(f"averaging is a share of training, at most 1, got {self.averaging}")
+        not_negative(self, "averaging", "actor_weight", "critic_weight", "sway", "focus")
         positive(self, "sharpness")
         counts(self, "neighbours")
 
@@ -67,23 +77,27 @@ class PloffConfig(TD3Config):
             "sharpness": 0.5,
             "unit": "learned",
             "value_unit": "reward",
+            "averaging": 0.0,
         }
         return cls(**{**printed, **changes})
 
 
 class PloffState(TD3State):
-    """TD3's, and what the critics last thought of the logged pairs, as standard scores."""
+    """TD3's, the policy, and what the critics last thought of the logged pairs, as standard scores."""
 
+    policy: Actor
     believed: Float[Array, "N"]
 
 
 def init(key: PRNGKeyArray, log: Log, config: PloffConfig) -> PloffState:
     """Fresh networks, and no belief yet: all logged pairs are alike."""
     fresh = td3.init(key, log, config)
-    return PloffState(**{**vars(fresh), "believed": jnp.zeros(len(log.data))})
+    return PloffState(**vars(fresh), policy=fresh.actor, believed=jnp.zeros(len(log.data)))
 
 
-act = td3.act
+def act(state: PloffState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+    """The policy's actions."""
+    return state.policy(observations)
 
 
 def update(state: PloffState, log: Log, key: PRNGKeyArray, config: PloffConfig) -> tuple[PloffState, TD3Info]:
@@ -120,7 +134,17 @@ def update(state: PloffState, log: Log, key: PRNGKeyArray, config: PloffConfig) 
 
     state, seen = td3.learn_critics(state, log, key, config, backup)
     believed = state.believed.at[seen.rows].set(standard_scores(jnp.min(seen.values, axis=0)))
-    return td3.learn_actor(dataclasses.replace(state, believed=believed), seen, config, objective)
+    state, info = td3.learn_actor(dataclasses.replace(state, believed=believed), seen, config, objective)
+    return dataclasses.replace(state, policy=_averaged(state, config)), info
+
+
+def _averaged(state: PloffState, config: PloffConfig) -> Actor:
+    """The policy after a step: the mean of the actors of about the last `averaging` of all the actor's steps."""
+    if config.averaging == 0:
+        return state.actor
+    count = state.step // config.delay
+    rate = 1.0 / jnp.maximum(1.0, config.averaging * count)
+    return moved(state.policy, state.actor, jnp.where(state.step % config.delay == 0, rate, 0.0))
 
 
 class _View:

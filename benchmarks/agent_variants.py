@@ -16,7 +16,7 @@ from ploff.training import write_csv
 
 PAPER = {
     "layer_norm": False, "target_rate": 0.005, "bonus": "value", "actor_weight": 5.0, "critic_weight": 1.0,
-    "neighbours": 50, "sharpness": 0.5, "unit": "learned", "normalise": False,
+    "neighbours": 50, "sharpness": 0.5, "unit": "learned", "value_unit": "reward", "averaging": 0.0,
 }  # fmt: skip
 VARIANTS = {
     "default": {},

@@ -1,6 +1,6 @@
 """Every method on some tasks: a resumable table of scores, with intervals, beside the published ones.
 
-    python benchmarks/baselines.py DATASET … --out FOLDER [--methods all] [--seeds 3] [--steps 50000]
+    python benchmarks/baselines.py DATASET … --out FOLDER [--methods all] [--seeds 3] [--steps 50000] [--set cql.gap_states=32]
 
 A dataset is what `ploff.load` takes; NAME=DATASET calls it by another name in the table. Runs go through
 `ploff.pipeline`, as many at once as there are cores, each on a core of its own; run again, finished ones are skipped
@@ -21,6 +21,7 @@ from ploff.benchmark.paper import paper_scores
 from ploff.errors import PloffError
 from ploff.pipeline import Run, compare, load_run
 from ploff.pipeline.runs import interval
+from ploff.pipeline.settings import assignments
 from ploff.storage import replacing
 from ploff.training import write_csv
 
@@ -42,6 +43,7 @@ def main() -> None:
     parser.add_argument("--evaluate-every", type=int, default=5_000)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--metric-steps", type=int)
+    parser.add_argument("--set", nargs="+", default=[], metavar="METHOD.NAME=VALUE", action="extend")
     options = parser.parse_args()
     methods = list(METHODS) if options.methods == "all" else options.methods.split(",")
     tasks = dict(named(text) for text in options.datasets)
@@ -57,6 +59,7 @@ def main() -> None:
                 evaluate_every=options.evaluate_every,
                 episodes=options.episodes,
                 metric_steps=options.metric_steps,
+                settings=assignments(options.set),
             )
         except (PloffError, RuntimeError) as error:  # the other runs, and the other tasks, are not lost by it
             problems.append(f"{name}: {error}")

@@ -157,7 +157,7 @@ def another(config: Any, field: str) -> Any:
     """Another value that the setting may have."""
     value, kind = getattr(config, field), typing.get_type_hints(type(config))[field]
     if value is None:
-        return 0.5
+        return 3 if int in typing.get_args(kind) else 0.5
     if typing.get_origin(kind) is typing.Literal:
         return next(choice for choice in typing.get_args(kind) if choice != value)
     if isinstance(value, bool):

@@ -38,23 +38,27 @@ def cql_case(**changes):
     state = dataclasses.replace(begin("cql", log, config), step=jnp.asarray(config.warmup))
     draw_key, _, key = jax.random.split(KEY, 3)
     _, batch = log.draw(draw_key, config.batch)
-    return config, log, state, batch, *cql.propose(state.actor.network, batch, key, config.samples)
+    propose_key, next_key = jax.random.split(key)
+    following = state.actor.network.sample(next_key, batch.next_observations, 1).actions[0]
+    return config, log, state, batch, cql.propose(state.actor.network, batch, propose_key, config), following
 
 
 def test_proposals_are_uniform_then_the_policys_with_their_densities():
-    config, _, state, batch, proposals, following = cql_case()
+    config, _, state, batch, proposals, _ = cql_case()
     assert proposals.actions.shape == (30, config.batch, 2)
     np.testing.assert_allclose(proposals.log_density[:10], 2 * np.log(0.5), rtol=1e-6)
     here = state.actor.network.log_density(batch.observations, proposals.actions[10:20])
     there = state.actor.network.log_density(batch.next_observations, proposals.actions[20:])
     np.testing.assert_allclose(proposals.log_density[10:20], here, atol=1e-2)
     np.testing.assert_allclose(proposals.log_density[20:], there, atol=1e-2)
-    np.testing.assert_array_equal(following, proposals.actions[20])
 
 
-@pytest.mark.parametrize("threshold", [None, 0.4])
-def test_the_conservative_loss_is_that_of_a_loop(threshold):
-    config, _, state, batch, proposals, _ = cql_case(threshold=threshold, weight=2.0, softness=0.5)
+@pytest.mark.parametrize(("threshold", "states"), [(None, None), (0.4, None), (None, 3)])
+def test_the_conservative_loss_is_that_of_a_loop(threshold, states):
+    config, _, state, batch, proposals, _ = cql_case(
+        threshold=threshold, weight=2.0, softness=0.5, gap_states=states
+    )
+    assert proposals.actions.shape == (30, states or config.batch, 2)
     wanted, unit, gap_weight = np.linspace(0, 1, config.batch), 3.0, 1.7
     loss, (error, gap, _) = cql.conservative_loss(
         state.critics.network, batch, jnp.asarray(wanted), proposals, gap_weight, unit, config
@@ -62,9 +66,10 @@ def test_the_conservative_loss_is_that_of_a_loop(threshold):
     expected, gaps, errors = 0.0, [], []
     for critic in (state.critics.network.first, state.critics.network.second):
         logged = unit * np.asarray(critic(batch.observations, batch.actions), np.float64)
-        each = unit * np.stack([critic(batch.observations, actions) for actions in proposals.actions])
+        seen = batch.observations[:states]
+        each = unit * np.stack([critic(seen, actions) for actions in proposals.actions])
         soft = 0.5 * logsumexp(each / 0.5 - np.asarray(proposals.log_density), axis=0)
-        gaps.append(2.0 * np.mean(soft - logged))
+        gaps.append(2.0 * np.mean(soft - logged[:states]))
         errors.append(np.mean((logged / unit - wanted) ** 2))
         expected += unit**2 * errors[-1] + gap_weight * (gaps[-1] - (threshold or 0.0))
     assert float(loss) == pytest.approx(expected, rel=1e-4)

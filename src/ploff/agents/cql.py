@@ -8,9 +8,12 @@ r"""CQL(H) (Kumar et al., 2020): soft actor-critic whose values are pushed down 
 a_i: n uniform actions, n of π(·|s) and n of π(·|s'), with the densities μ that they were drawn from. For `warmup`
 steps the actor imitates: η log π(a|s) − log π(logged action|s).
 
+The gap is what a step costs: 3n actions a state, through both critics and back. It may be judged on the first
+`gap_states` of the batch alone: drawn like all of it, they give the same gap on average, with more noise.
+
 Values are in the environment's own reward inside the losses: α, τ, T and η are weighed against it as published.
 
-Shapes: n actions of each kind, B rows, A action.
+Shapes: n actions of each kind, B rows, G of them with a gap, A action.
 """
 
 import dataclasses
@@ -44,12 +47,15 @@ class CQLConfig(OfflineConfig):
     threshold: float | None = None  # τ, published as 5 and 10: with it, α is learned
     softness: float = 1.0  # T
     samples: int = 10  # n
+    gap_states: int | None = None  # of the batch, on which the gap is judged; None: all, as published
     warmup: int = 10_000  # the authors found 10,000, 20,000 and 40,000 alike
 
     def __post_init__(self):
         super().__post_init__()
         positive(self, "softness")
         counts(self, "samples")
+        if self.gap_states is not None:
+            counts(self, "gap_states")
         not_negative(self, "weight", "warmup")
 
 
@@ -79,8 +85,8 @@ class CQLInfo(NamedTuple):
 class Proposals(NamedTuple):
     """The a_i, and log μ of each."""
 
-    actions: Float[Array, "3n B A"]
-    log_density: Float[Array, "3n B"]
+    actions: Float[Array, "3n G A"]
+    log_density: Float[Array, "3n G"]
 
 
 def init(key: PRNGKeyArray, log: Log, config: CQLConfig) -> CQLState:
@@ -103,7 +109,9 @@ def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> t
     """One step of the actor, its entropy's weight, the critics and, with Lagrange, the gap's weight."""
     draw_key, actor_key, key = jax.random.split(key, 3)
     _, batch = log.draw(draw_key, config.batch)
-    proposals, next_actions = propose(state.actor.network, batch, key, config.samples)
+    propose_key, next_key = jax.random.split(key)
+    proposals = propose(state.actor.network, batch, propose_key, config)
+    (next_actions,) = state.actor.network.sample(next_key, batch.next_observations, 1).actions
     value = state.target_critics.least(batch.next_observations, next_actions)
     wanted = bootstrapped(batch, value, config.discount)
     gap_weight = jnp.exp(state.log_gap_weight.network) if config.threshold is not None else jnp.ones(())
@@ -128,20 +136,18 @@ def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> t
     return following, info
 
 
-def propose(
-    actor: SquashedGaussian, batch: Batch, key: PRNGKeyArray, count: int
-) -> tuple[Proposals, Float[Array, "B A"]]:
-    """The a_i with their densities, and one action of the policy in the next states."""
+def propose(actor: SquashedGaussian, batch: Batch, key: PRNGKeyArray, config: CQLConfig) -> Proposals:
+    """The a_i with their densities, for the states on which the gap is judged."""
     policy_key, uniform_key = jax.random.split(key)
-    rows, space = batch.rewards.shape[0], actor.space
-    both = jnp.concatenate([batch.observations, batch.next_observations])
+    count, space = config.samples, actor.space
+    rows = min(config.gap_states or config.batch, batch.rewards.shape[0])
+    both = jnp.concatenate([batch.observations[:rows], batch.next_observations[:rows]])
     drawn = actor.sample(policy_key, both, count)
     unit = jax.random.uniform(uniform_key, (count, rows, space.width), minval=-1.0, maxval=1.0)
     actions = [from_unit(space, unit), drawn.actions[:, :rows], drawn.actions[:, rows:]]
     uniform_density = jnp.full((count, rows), -space.width * math.log(2))
     densities = [uniform_density, drawn.log_density[:, :rows], drawn.log_density[:, rows:]]
-    proposals = Proposals(jnp.concatenate(actions), jnp.concatenate(densities))
-    return jax.lax.stop_gradient(proposals), jax.lax.stop_gradient(drawn.actions[0, rows:])
+    return jax.lax.stop_gradient(Proposals(jnp.concatenate(actions), jnp.concatenate(densities)))
 
 
 def conservative_loss(
@@ -154,12 +160,12 @@ def conservative_loss(
     config: CQLConfig,
 ) -> tuple[Float[Array, ""], tuple[Array, Array, Array]]:
     """The critics' loss; then its temporal-difference part, the mean gap, and the logged actions' values."""
-    actions = jnp.concatenate([batch.actions[None], proposals.actions])
-    values = values_of_both(critics, batch.observations, actions)
-    logged, proposed = values[:, 0], values[:, 1:]
+    rows = proposals.log_density.shape[1]
+    logged = values_of_both(critics, batch.observations, batch.actions[None])[:, 0]
+    proposed = values_of_both(critics, batch.observations[:rows], proposals.actions)
     error = jnp.sum(jnp.mean(jnp.square(logged - wanted), axis=-1))
     soft = jax.nn.logsumexp(unit * proposed / config.softness - proposals.log_density, axis=1)
-    gaps = config.weight * jnp.mean(config.softness * soft - unit * logged, axis=-1)
+    gaps = config.weight * jnp.mean(config.softness * soft - unit * logged[:, :rows], axis=-1)
     loss = jnp.square(unit) * error + gap_weight * jnp.sum(gaps - (config.threshold or 0.0))
     return loss, (error, jnp.mean(gaps), jnp.max(logged, axis=0))
 

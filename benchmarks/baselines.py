@@ -1,6 +1,7 @@
 """Every method on some tasks: a resumable table of scores, with intervals, beside the published ones.
 
-    python benchmarks/baselines.py DATASET … --out FOLDER [--methods all] [--seeds 3] [--steps 50000] [--set cql.gap_states=32]
+    python benchmarks/baselines.py DATASET … --out FOLDER [--methods all] [--seeds 3] [--steps 50000]
+        [--set cql.gap_states=32]
 
 A dataset is what `ploff.load` takes; NAME=DATASET calls it by another name in the table. Runs go through
 `ploff.pipeline`, as many at once as there are cores, each on a core of its own; run again, finished ones are skipped

@@ -243,10 +243,11 @@ def _to_others(logged: DataDistance, rows: Array) -> Array:
 
 @eqx.filter_jit
 def _slopes(logged: DataDistance, rows: Array, directions: Array) -> Array:
-    batch, space = logged.data.batch(rows), logged.data.action_space
-    actions = space.encode(batch.actions)
-    moving = (directions * jnp.asarray(space.half_range, jnp.float32)).astype(actions.dtype)
-    _, moved = jax.jvp(lambda a: logged.metric.embed_pairs(batch.observations, a), (actions,), (moving,))
+    batch, half_range = logged.data.batch(rows), logged.data.action_space.half_range
+    moving = directions * jnp.asarray(half_range, batch.actions.dtype)
+    _, moved = jax.jvp(
+        lambda a: logged.metric.embed_pairs(batch.observations, a), (batch.actions,), (moving,)
+    )
     return logged.metric.pair_distance(moved, jnp.zeros_like(moved))
 
 

@@ -27,8 +27,10 @@ def test_a_step_leaves_the_standard_scores_of_its_batch_in_the_table():
     assert np.all(np.asarray(following.believed)[others] == 0)
 
 
-def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units():
-    log, config = log_for("ploff"), tiny("ploff", delay=1, actor_weight=0.7, neighbours=3)
+@pytest.mark.parametrize("value_unit", ["slope", "size", "reward"])
+def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units(value_unit):
+    settings = {"delay": 1, "actor_weight": 0.7, "neighbours": 3, "value_unit": value_unit}
+    log, config = log_for("ploff"), tiny("ploff", **settings)
     state, key = begin("ploff", log, config), jax.random.fold_in(jax.random.key(0), 0)
     believed = jax.random.normal(jax.random.key(1), state.believed.shape)
     state = dataclasses.replace(state, believed=believed)
@@ -47,8 +49,13 @@ def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units():
         actions, batch.observations
     )
     half_range = log.data.action_space.half_range
-    worth = jnp.mean(jnp.linalg.norm(slopes * half_range, axis=-1)) * log.evidence.spread / log.evidence.slope
-    expected = -jnp.mean(value) / worth - 0.7 * jnp.mean(earned)
+    steepness = jnp.mean(jnp.linalg.norm(slopes * half_range, axis=-1))
+    units = {
+        "slope": steepness * log.evidence.spread / log.evidence.slope,
+        "size": jnp.mean(jnp.abs(value)),
+        "reward": 1.0,
+    }
+    expected = -jnp.mean(value) / units[value_unit] - 0.7 * jnp.mean(earned)
     assert float(info.actor_loss) == pytest.approx(float(expected), rel=1e-4)
     nearest = jnp.mean(jnp.min(distances, axis=-1)) * log.evidence.spread / log.evidence.spacing
     assert float(info.distance) == pytest.approx(float(nearest), rel=1e-4)

@@ -116,6 +116,24 @@ def test_actors_stay_in_their_box_and_critics_see_it_as_a_unit_box():
     np.testing.assert_allclose(to_unit(space, jnp.asarray([[0.5, 10.0], [1.0, -10.0]])), [[0, 0], [1, -1]])
 
 
+def test_a_tangent_has_the_functions_value_and_its_gradient():
+    def function(actions):
+        return jnp.sin(actions[:, 0]) * actions[:, 1] ** 2
+
+    def inner(scale):
+        return jnp.sum(function(scale * points))
+
+    def outer(scale):
+        value, slope = td3.tangent(function, scale * points)
+        return jnp.sum(value), (value, slope)
+
+    points = jnp.array([[0.3, -1.2], [2.0, 0.7], [-0.5, 0.4]])
+    gradient, (value, slope) = jax.grad(outer, has_aux=True)(1.5)
+    np.testing.assert_allclose(value, function(1.5 * points), rtol=1e-6)
+    np.testing.assert_allclose(slope, jax.grad(lambda a: jnp.sum(function(a)))(1.5 * points), rtol=1e-6)
+    assert float(gradient) == pytest.approx(float(jax.grad(inner)(1.5)), rel=1e-5)
+
+
 def test_settings_that_cannot_be_meant_are_refused():
     for wrong in ({"discount": 1.0}, {"batch": 0}, {"target_rate": 0.0}, {"noise": -1.0}, {"hidden": ()}):
         with pytest.raises(PloffError):

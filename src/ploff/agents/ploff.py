@@ -5,7 +5,7 @@ r"""PLOff: TD3 that is paid to stay close to its evidence (paper, section 4).
 
 Both have units of their own, so that one setting fits logs of different scales: distances are in units of the log's
 spread; u is what the critic promises for moving the action by one spread, the batch's mean of ‖∂Q/∂a‖. Against the
-bonus −d²/2 the policy then moves about 1/α_a spreads from its evidence to where the critic points, however steep the
+bonus −d²/2 of one pair the policy then moves 1/α_a spreads from it to where the critic points, however steep the
 critic is. The distance is that of the target policy's action without its smoothing noise: noise must not cost an
 action that is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
 
@@ -14,8 +14,8 @@ Those values are not computed for the purpose: each step leaves those of its own
 transition, as standard scores within the batch, since values grow while they are learned and an entry of today must
 compare with one of a thousand steps ago.
 
-The policy is the actor's average over the last tenth of training, not the actor itself: in long episodes small
-fluctuations of the last steps decide between running and falling (Block et al., 2023), and an average has fewer.
+The policy is not the actor itself but a moving average of it, whose memory is a tenth of the training so far: in long
+episodes small fluctuations of the last steps decide between running and falling (Block et al., 2023).
 """
 
 import dataclasses
@@ -49,11 +49,8 @@ class PloffConfig(TD3Config):
     sway: float = 1.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
     focus: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
     unit: Literal["spread", "spacing", "learned"] = "spread"  # of distances: the log's own, or as they are
-    value_unit: Literal["slope", "size", "reward"] = "slope"  # of values: what a spread is worth, their size
-
-    averaging: float = (
-        0.1  # the share of training so far that the policy is an average over; 0: the actor itself
-    )
+    value_unit: Literal["slope", "size", "reward"] = "slope"  # of values: a spread's worth, mean |Q|, none
+    averaging: float = 0.1  # the policy averages actors with a memory of this share of training; 0: the last
 
     def __post_init__(self):
         super().__post_init__()
@@ -139,7 +136,7 @@ def update(state: PloffState, log: Log, key: PRNGKeyArray, config: PloffConfig) 
 
 
 def _averaged(state: PloffState, config: PloffConfig) -> Actor:
-    """The policy after a step: the mean of the actors of about the last `averaging` of all the actor's steps."""
+    """The policy after a step: the actors' moving average; its memory grows with the number of the actor's steps."""
     if config.averaging == 0:
         return state.actor
     count = state.step // config.delay

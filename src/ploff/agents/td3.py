@@ -79,7 +79,7 @@ class TD3Info(NamedTuple):
     actor_loss: Array
     mean_q: Array
     largest_q: Array  # to be held against the bound 1/(1−γ)
-    distance: Array  # of the policy's actions to the data, in spacings; NaN-free: 0 where it is not measured
+    distance: Array  # of the actor's actions to the data, in spacings; NaN-free: 0 where it is not measured
 
 
 State = TypeVar("State", bound=TD3State)

@@ -132,8 +132,8 @@ def test_the_bundled_sample_is_small_and_holds_more_and_less_skill():
     scores = environments.normalised_score(
         sample.episode_returns(), environments.reference_scores(str(sample.origin.environment))
     )
-    assert np.percentile(scores, 10) < 15
-    assert scores.max() > 80
+    assert np.percentile(scores, 10) < 5
+    assert scores.max() > 25
     assert (sample.successors != UNKNOWN).all()
 
 

@@ -1,29 +1,34 @@
 """Every method on some tasks: a resumable table of scores, with intervals, beside the published ones.
 
     python benchmarks/baselines.py DATASET … --out FOLDER [--methods all] [--seeds 3] [--steps 50000]
-        [--set cql.gap_states=32]
+        [--record benchmarks/results/baselines.csv] [--set cql.gap_states=32]
 
 A dataset is what `ploff.load` takes; NAME=DATASET calls it by another name in the table. Runs go through
 `ploff.pipeline`, as many at once as there are cores, each on a core of its own; run again, finished ones are skipped
 and those that were cut off go on. A run's score is the mean of its last three evaluations, of ten episodes each.
 
-Written to FOLDER: evaluations.csv (a row an evaluation), scores.csv (a row a run), table.md. A cell is the mean over
-seeds with Student's 95% interval of it. Published scores stand below in small type: those of the paper's Table 1 (v0
-datasets), and of a method's own paper where it is younger (`published_scores.csv`). They are of other datasets, of
-longer training, and of other physics than a log of one's own: a landmark, not a test.
+The record is a row an evaluation, of all runs ever; FOLDER/evaluations.csv unless it is named. What it holds is not
+run again, even where the run folders are gone, and what a run had after fewer steps is what a shorter one would have:
+no method here depends on how long it is going to be. `--table` only prints. Several of these may share a record.
+
+A cell is the mean over seeds with Student's 95% interval of it. Published scores stand beside it in small type: those
+of the paper's Table 1 (v0 datasets), and of a method's own paper where it is younger (`published_scores.csv`). They are
+of other datasets, of longer training, and of other physics than a log of one's own: a landmark, not a test.
 """
 
 import argparse
+import collections
 import csv
 import pathlib
+from typing import Any
 
 from ploff.agents import METHODS
 from ploff.benchmark.paper import paper_scores
 from ploff.errors import PloffError
-from ploff.pipeline import Run, compare, load_run
+from ploff.pipeline import Run, compare
 from ploff.pipeline.runs import interval
 from ploff.pipeline.settings import assignments
-from ploff.storage import replacing
+from ploff.pipeline.stages import exclusive
 from ploff.training import write_csv
 
 PAPER_NAMES = {
@@ -38,6 +43,7 @@ def main() -> None:
     )
     parser.add_argument("datasets", nargs="+", metavar="[NAME=]DATASET")
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--record", type=pathlib.Path)
     parser.add_argument("--methods", default="all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=50_000)
@@ -45,29 +51,101 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--metric-steps", type=int)
     parser.add_argument("--set", nargs="+", default=[], metavar="METHOD.NAME=VALUE", action="extend")
+    parser.add_argument("--table", action="store_true", help="train nothing")
     options = parser.parse_args()
     methods = list(METHODS) if options.methods == "all" else options.methods.split(",")
     tasks = dict(named(text) for text in options.datasets)
+    record = Record(options.record or options.out / "evaluations.csv")
     problems = []
-    for name, dataset in tasks.items():
-        try:
-            compare(
-                dataset,
-                methods,
-                out=options.out / name,
-                steps=options.steps,
-                seeds=options.seeds,
-                evaluate_every=options.evaluate_every,
-                episodes=options.episodes,
-                metric_steps=options.metric_steps,
-                settings=assignments(options.set),
-            )
-        except (PloffError, RuntimeError) as error:  # the other runs, and the other tasks, are not lost by it
-            problems.append(f"{name}: {error}")
-        report(options.out, tasks, methods)
-    print((options.out / "table.md").read_text())
+    for task, dataset in {} if options.table else tasks.items():
+        for seeds, missing in record.missing(task, methods, options.seeds, options.steps):
+            try:
+                runs = compare(
+                    dataset,
+                    missing,
+                    out=options.out / task,
+                    steps=options.steps,
+                    seeds=seeds,
+                    evaluate_every=options.evaluate_every,
+                    episodes=options.episodes,
+                    metric_steps=options.metric_steps,
+                    settings=_for(missing, assignments(options.set)),
+                )
+                record.add(task, runs, options.set)
+            except (
+                PloffError,
+                RuntimeError,
+            ) as error:  # the other runs, and the other tasks, are not lost by it
+                problems.append(f"{task}: {error}")
+    print(table(record, list(tasks), methods, options.steps))
     if problems:
         raise SystemExit("\n".join(problems))
+
+
+def _for(methods: list[str], settings: dict[str, str]) -> dict[str, str]:
+    """Those settings that these methods have."""
+    return {name: value for name, value in settings.items() if name.partition(".")[0] in methods}
+
+
+class Record:
+    """Every evaluation of every run, in one CSV file."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As they stand in the file."""
+        if not self.path.exists():
+            return []
+        with open(self.path) as file:
+            return list(csv.DictReader(file))
+
+    def scores(self, steps: int) -> dict[tuple[str, str], dict[int, float]]:
+        """By task and method, then seed: the mean of the last three evaluations up to `steps`, if it came so far."""
+        curves = collections.defaultdict[tuple[str, str, int], dict[int, float]](dict)
+        for row in self.rows():
+            curves[row["task"], row["method"], int(row["seed"])][int(row["step"])] = float(row["score"])
+        found = collections.defaultdict[tuple[str, str], dict[int, float]](dict)
+        for (task, method, seed), curve in curves.items():
+            if steps in curve:
+                last = [curve[step] for step in sorted(curve) if step <= steps][-3:]
+                found[task, method][seed] = sum(last) / len(last)
+        return found
+
+    def missing(
+        self, task: str, methods: list[str], seeds: int, steps: int
+    ) -> list[tuple[list[int], list[str]]]:
+        """Seeds that are to be run, and the methods that lack just these."""
+        known, groups = self.scores(steps), collections.defaultdict[tuple[int, ...], list[str]](list)
+        for method in methods:
+            groups[tuple(seed for seed in range(seeds) if seed not in known[task, method])].append(method)
+        return [(list(lacking), those) for lacking, those in groups.items() if lacking]
+
+    def add(self, task: str, runs: list[Run], settings: list[str]) -> None:
+        """Puts runs in, in place of what was there of them."""
+        fresh = {
+            (task, run.method, str(result.seed), str(row["step"])): {
+                "task": task,
+                "method": run.method,
+                "seed": result.seed,
+                "step": row["step"],
+                "score": round(row["score"], 2),
+                "mean_return": round(row["mean_return"], 2),
+                "settings": " ".join(text for text in settings if text.startswith(f"{run.method}.")),
+            }
+            for run in runs
+            for result in run.seeds
+            for row in result.evaluations
+        }
+        with exclusive(self.path.with_suffix(".lock"), wait=True):
+            old = {(row["task"], row["method"], row["seed"], row["step"]): row for row in self.rows()}
+            merged = list((old | fresh).values())
+            write_csv(
+                self.path,
+                sorted(
+                    merged, key=lambda row: (row["task"], row["method"], int(row["seed"]), int(row["step"]))
+                ),
+            )
 
 
 def named(text: str) -> tuple[str, str]:
@@ -76,49 +154,23 @@ def named(text: str) -> tuple[str, str]:
     return (name, dataset) if separator else (pathlib.Path(text).stem, text)
 
 
-def report(out: pathlib.Path, tasks: dict[str, str], methods: list[str]) -> None:
-    """Writes all that the folder's runs say so far."""
-    runs = {
-        (task, method): load_run(out / task / method)
-        for task in tasks
-        for method in methods
-        if (out / task / method / "config.json").exists()
-    }
-    evaluations = [
-        {"task": task, "method": method, "seed": result.seed, **row}
-        for (task, method), run in runs.items()
-        for result in run.seeds
-        for row in result.evaluations
-    ]
-    scores = [
-        {"task": task, "method": method, "seed": result.seed, "step": result.step, "score": result.score}
-        for (task, method), run in runs.items()
-        for result in run.seeds
-        if result.score is not None
-    ]
-    for name, rows in (("evaluations", evaluations), ("scores", scores)):
-        if rows:
-            write_csv(out / f"{name}.csv", rows)
-    with replacing(out / "table.md") as partial:
-        partial.write_text(table(runs, list(tasks), methods))
-
-
-def table(runs: dict[tuple[str, str], Run], tasks: list[str], methods: list[str]) -> str:
+def table(record: Record, tasks: list[str], methods: list[str], steps: int) -> str:
     """A row a method, a column a task."""
     lines = ["| method | " + " | ".join(tasks) + " |", "|---" + "|---:" * len(tasks) + "|"]
-    published = published_scores()
+    published, scores = published_scores(), record.scores(steps)
     for method in methods:
-        cells = [cell(runs.get((task, method)), published.get((task_family(task), method))) for task in tasks]
+        cells = [
+            cell(list(scores[task, method].values()), published.get((task_family(task), method)))
+            for task in tasks
+        ]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def cell(run: Run | None, published: float | None) -> str:
+def cell(scores: list[float], published: float | None) -> str:
     """The mean, its interval, and what was published."""
-    scores = run.scores if run is not None else []
-    if not scores:
-        ours = "–"
-    else:
+    ours = "–"
+    if scores:
         bounds = interval(scores)
         ours = f"{sum(scores) / len(scores):.1f}" + (f" [{bounds[0]:.1f}, {bounds[1]:.1f}]" if bounds else "")
     return ours if published is None else f"{ours} <sub>{published:.1f}</sub>"

@@ -42,7 +42,7 @@ class PloffConfig(TD3Config):
     target_rate: float = 0.02
     bonus: Bonus = "mean"
     critic_form: CriticForm = "contractive"
-    actor_weight: float = 5.0  # α_a
+    actor_weight: float = 10.0  # α_a
     critic_weight: float = 0.0  # α_c
     neighbours: int = 20  # k: so many of those in the table are looked at
     sharpness: float = 1.0  # β, of the bonuses that have it

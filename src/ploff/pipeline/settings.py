@@ -39,7 +39,7 @@ class AgentTraining:
     @classmethod
     def quick(cls, **changes: Any) -> "AgentTraining":
         """A first look, in minutes."""
-        return cls(**{"steps": 20_000, "evaluate_every": 4_000, **changes})
+        return cls(**{"steps": 12_000, "evaluate_every": 4_000, **changes})
 
     @property
     def chunk(self) -> int:

@@ -39,7 +39,9 @@ def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units(value_uni
     actions = state.actor(batch.observations)
     value = following.critics.first(batch.observations, actions)
     near = log.evidence.logged.neighbours[rows, :3]
-    distances = log.evidence.logged.distances_to(log.data.states(rows), actions, near) / log.evidence.spread
+    distances = (
+        log.evidence.logged.distances_to(log.data.states(rows), actions, near) / log.evidence.deviation
+    )
     apart = log.evidence.apart[rows, :3].astype(jnp.float32)
     weights = log_weights(believed[near], apart, config.sway, config.focus)
     later = log_weights(following.believed[near], apart, config.sway, config.focus)
@@ -51,34 +53,34 @@ def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units(value_uni
     half_range = log.data.action_space.half_range
     steepness = jnp.mean(jnp.linalg.norm(slopes * half_range, axis=-1))
     units = {
-        "slope": steepness * log.evidence.spread / log.evidence.slope,
+        "slope": steepness * log.evidence.deviation / log.evidence.slope,
         "size": jnp.mean(jnp.abs(value)),
         "reward": 1.0,
     }
     expected = -jnp.mean(value) / units[value_unit] - 0.7 * jnp.mean(earned)
     assert float(info.actor_loss) == pytest.approx(float(expected), rel=1e-4)
-    nearest = jnp.mean(jnp.min(distances, axis=-1)) * log.evidence.spread / log.evidence.spacing
+    nearest = jnp.mean(jnp.min(distances, axis=-1)) * log.evidence.deviation / log.evidence.spacing
     assert float(info.distance) == pytest.approx(float(nearest), rel=1e-4)
 
 
 @pytest.mark.parametrize("steepness", [0.1, 1.0, 30.0])
-def test_the_policy_moves_one_by_the_weight_spreads_however_steep_the_critic_is(steepness):
-    """A linear critic against −d²/2 of one pair in plain L2: the balance lies 1/α_a spreads up the slope."""
-    spread, weight = 0.4, 5.0
+def test_the_policy_moves_one_by_the_weight_deviations_however_steep_the_critic_is(steepness):
+    """A linear critic against −d²/2 of one pair in plain L2: the balance lies 1/α_a deviations up the slope."""
+    deviation, weight = 0.4, 5.0
     slope = jnp.full((1, 2), steepness)
     evidence = log_for("ploff-l2").evidence
-    evidence = dataclasses.replace(evidence, spread=jnp.asarray(spread), slope=jnp.ones(()))
+    evidence = dataclasses.replace(evidence, spread=jnp.asarray(deviation * 2**0.5), slope=jnp.ones(()))
     view = ploff._View(evidence, jnp.zeros(1), PloffConfig(actor_weight=weight))
     worth = view.value_unit(jnp.ones(1), slope / evidence.logged.data.action_space.half_range)
 
     def loss(action):
-        away = jnp.linalg.norm(action + 1e-12) / spread
+        away = jnp.linalg.norm(action + 1e-12) / deviation
         return -jnp.sum(slope * action) / worth + weight * 0.5 * away**2
 
     action = jnp.zeros(2)
     for _ in range(200):
-        action -= 0.1 * spread**2 / weight * jax.grad(loss)(action)
-    assert float(jnp.linalg.norm(action)) / spread == pytest.approx(1 / weight, rel=1e-3)
+        action -= 0.1 * deviation**2 / weight * jax.grad(loss)(action)
+    assert float(jnp.linalg.norm(action)) / deviation == pytest.approx(1 / weight, rel=1e-3)
 
 
 def test_the_policy_averages_the_actors_of_the_last_share_of_training():

@@ -1,5 +1,7 @@
 """What an agent learns from: rows of a log on the device, and how far an action is from them."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -31,6 +33,11 @@ class Evidence(eqx.Module):
         usual = np.median(apart[: logged.pairs.shape[0], 1:])  # not of states behind an episode's end
         apart = np.minimum(apart / (usual if usual > 0 else 1.0), np.finfo(np.float16).max)
         return cls(logged, spacing, spread, slope, jnp.asarray(apart, jnp.float16))
+
+    @property
+    def deviation(self) -> Float[Array, ""]:
+        """The spread along one direction: logged actions vary in all of theirs, and a policy moves in one."""
+        return self.spread / math.sqrt(self.logged.data.action_space.width)
 
     def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
         """The distance of each action, taken in the state of that row, to the k pairs logged nearby, in spacings."""

@@ -3,9 +3,10 @@ r"""PLOff: TD3 that is paid to stay close to its evidence (paper, section 4).
     actor:   max mean [ Q(s, π(s)) / u + α_a b(s, π(s)) ]
     critic:  y = r + (1 − terminal) backed_up(Q̄(s', ã), d(s', π̄(s')))       see `ploff.agents.bonus`
 
-Both have units of their own, so that one setting fits logs of different scales: distances are in units of the log's
-spread; u is what the critic promises for moving the action by one spread, the batch's mean of ‖∂Q/∂a‖. Against the
-bonus −d²/2 of one pair the policy then moves 1/α_a spreads from it to where the critic points, however steep the
+Both have units of their own, so that one setting fits logs of different scales and widths. Distances are in deviations:
+the log's spread along one of the A directions in which an action can move, so that −d²/2 is the logarithm of a Gaussian
+with the log's own noise. u is what the critic promises for moving by one of them, the batch's mean of ‖∂Q/∂a‖. Against
+the bonus of one pair the policy then moves 1/α_a deviations from it to where the critic points, however steep the
 critic is. The distance is that of the target policy's action without its smoothing noise: noise must not cost an
 action that is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
 
@@ -42,14 +43,16 @@ class PloffConfig(TD3Config):
     target_rate: float = 0.02
     bonus: Bonus = "mean"
     critic_form: CriticForm = "contractive"
-    actor_weight: float = 10.0  # α_a
+    actor_weight: float = 2.5  # α_a
     critic_weight: float = 0.0  # α_c
     neighbours: int = 20  # k: so many of those in the table are looked at
     sharpness: float = 1.0  # β, of the bonuses that have it
     sway: float = 1.0  # κ: how much more the better ones among the logged pairs count; 0: all alike
     focus: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
-    unit: Literal["spread", "spacing", "learned"] = "spread"  # of distances: the log's own, or as they are
-    value_unit: Literal["slope", "size", "reward"] = "slope"  # of values: a spread's worth, mean |Q|, none
+    unit: Literal["deviation", "spread", "spacing", "learned"] = (
+        "deviation"  # of distances: the log's own, or none
+    )
+    value_unit: Literal["slope", "size", "reward"] = "slope"  # of values: a unit's worth, mean |Q|, none
     averaging: float = 0.1  # the policy averages actors with a memory of this share of training; 0: the last
 
     def __post_init__(self):
@@ -150,7 +153,12 @@ class _View:
     def __init__(self, evidence: Evidence, believed: Float[Array, "N"], config: PloffConfig):
         self.logged, self.apart, self.believed = evidence.logged, evidence.apart, believed
         self.config = config
-        units = {"spread": evidence.spread, "spacing": evidence.spacing, "learned": jnp.ones(())}
+        units = {
+            "deviation": evidence.deviation,
+            "spread": evidence.spread,
+            "spacing": evidence.spacing,
+            "learned": jnp.ones(()),
+        }
         self.unit, self.slope = units[config.unit], evidence.slope
 
     def value_unit(self, value: Float[Array, "B"], slope: Float[Array, "B A"]) -> Float[Array, ""]:
@@ -161,8 +169,8 @@ class _View:
             return jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
         half_range = jnp.asarray(self.logged.data.action_space.half_range, jnp.float32)
         steepness = jnp.mean(jnp.linalg.norm(slope * half_range, axis=-1))
-        spread_in_actions = self.unit / jnp.maximum(self.slope, 1e-6)
-        return jnp.maximum(steepness * spread_in_actions, 1e-6)
+        unit_in_actions = self.unit / jnp.maximum(self.slope, 1e-6)
+        return jnp.maximum(steepness * unit_in_actions, 1e-6)
 
     def distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
         """To the pairs logged nearby."""

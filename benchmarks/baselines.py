@@ -10,6 +10,7 @@ and those that were cut off go on. A run's score is the mean of its last three e
 The record is a row an evaluation, of all runs ever; FOLDER/evaluations.csv unless it is named. What it holds is not
 run again, even where the run folders are gone, and what a run had after fewer steps is what a shorter one would have:
 no method here depends on how long it is going to be. `--table` only prints. Several of these may share a record.
+Where a method has changed since, remove its rows.
 
 A cell is the mean over seeds with Student's 95% interval of it. Published scores stand beside it in small type: those
 of the paper's Table 1 (v0 datasets), and of a method's own paper where it is younger (`published_scores.csv`). They are
@@ -27,7 +28,7 @@ from ploff.benchmark.paper import paper_scores
 from ploff.errors import PloffError
 from ploff.pipeline import Run, compare
 from ploff.pipeline.runs import interval
-from ploff.pipeline.settings import assignments
+from ploff.pipeline.settings import METRIC, assignments, by_owner
 from ploff.pipeline.stages import exclusive
 from ploff.training import write_csv
 
@@ -56,6 +57,7 @@ def main() -> None:
     methods = list(METHODS) if options.methods == "all" else options.methods.split(",")
     tasks = dict(named(text) for text in options.datasets)
     record = Record(options.record or options.out / "evaluations.csv")
+    settings = by_owner(assignments(options.set), methods)
     problems = []
     for task, dataset in {} if options.table else tasks.items():
         for seeds, missing in record.missing(task, methods, options.seeds, options.steps):
@@ -69,22 +71,19 @@ def main() -> None:
                     evaluate_every=options.evaluate_every,
                     episodes=options.episodes,
                     metric_steps=options.metric_steps,
-                    settings=_for(missing, assignments(options.set)),
+                    settings={
+                        f"{owner}.{name}": value
+                        for owner in (*missing, METRIC)
+                        for name, value in settings[owner].items()
+                    },
                 )
-                record.add(task, runs, options.set)
-            except (
-                PloffError,
-                RuntimeError,
-            ) as error:  # the other runs, and the other tasks, are not lost by it
+                record.add(task, runs, settings)
+            # The other runs, and the other tasks, are not lost by it.
+            except (PloffError, RuntimeError) as error:
                 problems.append(f"{task}: {error}")
     print(table(record, list(tasks), methods, options.steps))
     if problems:
         raise SystemExit("\n".join(problems))
-
-
-def _for(methods: list[str], settings: dict[str, str]) -> dict[str, str]:
-    """Those settings that these methods have."""
-    return {name: value for name, value in settings.items() if name.partition(".")[0] in methods}
 
 
 class Record:
@@ -121,7 +120,7 @@ class Record:
             groups[tuple(seed for seed in range(seeds) if seed not in known[task, method])].append(method)
         return [(list(lacking), those) for lacking, those in groups.items() if lacking]
 
-    def add(self, task: str, runs: list[Run], settings: list[str]) -> None:
+    def add(self, task: str, runs: list[Run], settings: dict[str, dict[str, str]]) -> None:
         """Puts runs in, in place of what was there of them."""
         fresh = {
             (task, run.method, str(result.seed), str(row["step"])): {
@@ -131,7 +130,7 @@ class Record:
                 "step": row["step"],
                 "score": round(row["score"], 2),
                 "mean_return": round(row["mean_return"], 2),
-                "settings": " ".join(text for text in settings if text.startswith(f"{run.method}.")),
+                "settings": " ".join(f"{name}={value}" for name, value in settings[run.method].items()),
             }
             for run in runs
             for result in run.seeds

@@ -83,7 +83,7 @@ def test_the_policy_moves_one_by_the_weight_deviations_however_steep_the_critic_
     assert float(jnp.linalg.norm(action)) / deviation == pytest.approx(1 / weight, rel=1e-3)
 
 
-def test_the_policy_averages_the_actors_of_the_last_share_of_training():
+def test_the_policy_is_a_moving_average_whose_memory_is_a_share_of_training():
     log = log_for("ploff")
     config = tiny("ploff", delay=2, averaging=0.5)
     state = begin("ploff", log, config)

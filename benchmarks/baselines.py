@@ -12,9 +12,10 @@ run again, even where the run folders are gone, and what a run had after fewer s
 no method here depends on how long it is going to be. `--table` only prints. Several of these may share a record.
 Where a method has changed since, remove its rows.
 
-A cell is the mean over seeds with Student's 95% interval of it. Published scores stand beside it in small type: those
-of the paper's Table 1 (v0 datasets), and of a method's own paper where it is younger (`published_scores.csv`). They are
-of other datasets, of longer training, and of other physics than a log of one's own: a landmark, not a test.
+A cell is the mean over seeds with Student's 95% interval of it; the last column is the mean over tasks, of the seeds
+that were run on all of them. Published scores stand beside it in small type: those of the paper's Table 1 (v0
+datasets), and of a method's own paper where it is younger (`published_scores.csv`). They are of other datasets, of
+longer training, and of other physics than a log of one's own: a landmark, not a test.
 """
 
 import argparse
@@ -154,16 +155,23 @@ def named(text: str) -> tuple[str, str]:
 
 
 def table(record: Record, tasks: list[str], methods: list[str], steps: int) -> str:
-    """A row a method, a column a task."""
-    lines = ["| method | " + " | ".join(tasks) + " |", "|---" + "|---:" * len(tasks) + "|"]
+    """A row a method, a column a task, and their mean."""
+    lines = ["| method | " + " | ".join([*tasks, "mean"]) + " |", "|---" + "|---:" * (len(tasks) + 1) + "|"]
     published, scores = published_scores(), record.scores(steps)
     for method in methods:
         cells = [
             cell(list(scores[task, method].values()), published.get((task_family(task), method)))
             for task in tasks
         ]
+        cells.append(cell(means_over_tasks([scores[task, method] for task in tasks]), None))
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def means_over_tasks(by_seed: list[dict[int, float]]) -> list[float]:
+    """A mean a seed, of the seeds that every task has."""
+    common = set[int].intersection(*map(set, by_seed))
+    return [sum(scores[seed] for scores in by_seed) / len(by_seed) for seed in sorted(common)]
 
 
 def cell(scores: list[float], published: float | None) -> str:

@@ -68,7 +68,8 @@ def trained(log: Log, steps: int) -> ploff.PloffState:
 
     state = ploff.init(jax.random.key(0), log, config)
     for first in range(0, steps, STEPS_A_SCAN):
-        state, _ = scan_updates(update, state, (log,), jax.random.key(0), jnp.asarray(first), STEPS_A_SCAN)
+        count = min(STEPS_A_SCAN, steps - first)
+        state, _ = scan_updates(update, state, (log,), jax.random.key(0), jnp.asarray(first), count)
     return state
 
 

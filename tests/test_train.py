@@ -171,6 +171,15 @@ def test_an_evaluation_that_was_interrupted_is_made_up_for(whole, swings, tmp_pa
     assert_same_end(whole.folder, tmp_path)
 
 
+def test_an_interrupt_between_the_loops_says_how_to_go_on_too(swings, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages.neighbors, "find_neighbours", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="interrupted; run the same command again to go on"):
+        ploff.train(swings, "ploff-l2", out=tmp_path, settings=TINY, **BRIEF)
+
+
 def test_other_data_settings_or_lengths_are_refused_by_name(whole, swings):
     def again(data=swings, method="td3-bc", given=TINY, **changes):
         ploff.train(data, method, out=whole.folder, settings=given, **BRIEF | changes)

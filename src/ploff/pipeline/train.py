@@ -208,9 +208,15 @@ def _run(request: _Request, quiet: bool) -> list[Run]:
     for folder, config in configs.items():
         storage.write_json(folder / CONFIG, config)
     kinds: list[agents.EvidenceKind] = [agents.method(method).evidence for method in request.folders]
-    for kind in dict.fromkeys(kinds):
-        stages.prepare(kind, request.shared, request.data, request.plan, quiet=quiet)
-    failures = run_jobs(jobs, quiet=quiet)
+    try:
+        for kind in dict.fromkeys(kinds):
+            stages.prepare(kind, request.shared, request.data, request.plan, quiet=quiet)
+        failures = run_jobs(jobs, quiet=quiet)
+    except KeyboardInterrupt as interrupt:
+        if interrupt.args:
+            raise
+        # Between the loops that say where they were, as while neighbours are looked for.
+        raise KeyboardInterrupt("interrupted; run the same command again to go on") from None
     runs = [load_run(folder) for folder in request.folders.values()]
     for run in runs:
         write_scores(run)

@@ -13,7 +13,7 @@ import pytest
 from jax.interpreters import partial_eval
 
 from agent_cases import SPACE, advance, begin, log_for, reward, same, tiny, to_units, toy_log
-from ploff import agents
+from ploff import ActionSpace, agents
 from ploff.errors import PloffError
 from ploff.training import Loop
 
@@ -165,6 +165,21 @@ def another(config: Any, field: str) -> Any:
     if isinstance(value, tuple):
         return (8, *value[1:])
     return value + 1 if isinstance(value, int) else 0.5 * value or 0.5
+
+
+@pytest.mark.parametrize("name", ["ploff", "cql", "bcq"])  # deterministic, with a density, with a decoder
+def test_an_action_that_never_varies_stays_as_it_was_logged(name):
+    data = toy_log()
+    actions = np.asarray(data.actions).copy()
+    actions[:, 1] = 0.25
+    low, high = actions.min(axis=0), actions.max(axis=0)
+    data = dataclasses.replace(data, actions=actions, action_space=ActionSpace.box(low, high))
+    log, config = log_for(name, data), tiny(name)
+    state, info = advance(name, begin(name, log, config), log, config, steps=2)
+    chosen = np.asarray(agents.method(name).act(state, data.states(np.arange(20))))
+    np.testing.assert_array_equal(chosen[:, 1], 0.25)
+    assert np.isfinite(chosen).all()
+    assert all(np.isfinite(x).all() for x in info)
 
 
 @every_method

@@ -33,8 +33,8 @@ def test_the_value_that_minimises_the_expectile_loss_is_the_expectile():
 def test_iql_updates_value_actor_and_critics_as_printed():
     config, log = tiny("iql"), log_for("iql")
     state = begin("iql", log, config)
-    # A unit so large that some weights are at their limit.
-    state = dataclasses.replace(state, published_unit=jnp.asarray(50.0))
+    # A span so small that some weights are at their limit.
+    state = dataclasses.replace(state, span=20.0 * log.reward_unit)
     following, info = advance("iql", state, log, config)
     _, batch = log.draw(KEY, config.batch)
     q = np.minimum(*state.target_critics(batch.observations, batch.actions))
@@ -58,13 +58,23 @@ def test_iql_updates_value_actor_and_critics_as_printed():
 
 
 def test_iql_measures_advantages_where_returns_span_a_thousand():
-    data = toy_log()
+    data, config = toy_log(), tiny("iql")
     span = np.ptp(data.episode_returns())
     raw, scaled = Log.of(data), log_for("iql")
-    assert float(iql.published_unit(raw)) == pytest.approx(1000 / span, rel=1e-4)
-    assert float(iql.published_unit(scaled)) == pytest.approx(1000 * np.ptp(data.rewards) / span, rel=1e-4)
+    assert unit_of(raw, config) == pytest.approx(1000 / span, rel=1e-4)
+    assert unit_of(scaled, config) == pytest.approx(1000 * np.ptp(data.rewards) / span, rel=1e-4)
     single = data.select_episodes([0])
-    assert float(iql.published_unit(Log.of(single))) == 1.0
+    assert unit_of(Log.of(single), config) == 1.0
+
+
+def test_iql_measures_advantages_in_the_environments_reward_if_asked():
+    data, config = toy_log(), tiny("iql", return_span=None)
+    assert unit_of(Log.of(data), config) == 1.0
+    assert unit_of(log_for("iql"), config) == pytest.approx(np.ptp(data.rewards), rel=1e-4)
+
+
+def unit_of(log, config):
+    return float(iql.published_unit(iql.span_of_returns(log), log, config))
 
 
 def test_the_actors_rate_falls_along_a_cosine():

@@ -221,7 +221,40 @@ def test_flags_are_0_or_1(tmp_path):
 
 def test_equal_rewards_are_worth_a_warning(tmp_path):
     with pytest.warns(PloffWarning, match="every reward is 0.5; they say nothing"):
-        datasets.load(file_with(tmp_path, rewards=np.full(260, 0.5)))
+        datasets.load(file_with(tmp_path, rewards=np.full(260, 0.5), terminals=np.zeros(260, bool)))
+
+
+def test_what_32_bits_blur_or_cannot_hold_is_said(tmp_path):
+    far = make_rows("hopper", kind=np.float64)["observations"]
+    far[:, 2] = 5e6 + 0.1 * far[:, 2]
+    with pytest.warns(
+        PloffWarning, match=r"observations \(component 2\) vary by .* around 5e\+06, which 32 bits"
+    ):
+        datasets.load(file_with(tmp_path, observations=far, next_observations=None))
+    with pytest.warns(PloffWarning, match="rewards vary by"):
+        datasets.load(file_with(tmp_path, rewards=1e6 + np.linspace(0, 0.01, 260)))
+    far[7, 2] = 1e300
+    message = refusal(file_with(tmp_path, observations=far, next_observations=None))
+    assert "observations reach 1e+300, more than 32 bits hold" in message
+
+
+def test_terminals_that_look_like_a_time_limit_are_worth_a_warning(tmp_path):
+    with pytest.warns(PloffWarning, match="all 13 terminals come after 20 steps; where that is a time limit"):
+        datasets.load(file_with(tmp_path, terminals=np.arange(260) % 20 == 19, timeouts=np.zeros(260, bool)))
+
+
+def test_bounds_far_from_all_actions_are_worth_a_warning_and_infinite_ones_are_refused(tmp_path):
+    path = file_with(tmp_path, "robot.hdf5")
+    with pytest.warns(PloffWarning, match=r"less than 1% of \[-1000, 1000\]"):
+        datasets.load(path, action_low=-1000.0, action_high=1000.0)
+    for low, high in ((-np.inf, np.inf), (1.0, -1.0)):
+        with pytest.raises(DataError, match="give finite ones, the lower first"):
+            datasets.load(path, action_low=low, action_high=high)
+
+
+def test_actions_are_vectors(tmp_path):
+    message = refusal(file_with(tmp_path, "robot.hdf5", actions=np.zeros((260, 2, 3), np.float32)))
+    assert "actions have shape (2, 3); write a vector a row" in message
 
 
 def test_successors_out_of_range_are_refused(tmp_path):

@@ -89,12 +89,12 @@ def test_show_reads_real_files(path, capsys):
 
 
 def test_show_puts_warnings_on_the_card(tmp_path, capsys):
-    path = write_hdf5(tmp_path / "robot.hdf5", make_rows("robot") | {"rewards": np.ones(260)})
+    path = write_hdf5(tmp_path / "robot.hdf5", make_rows("robot") | {"rewards": np.zeros(260)})
     code, output, errors = run(capsys, "show", path)
     assert (code, errors) == (0, "")
     warnings = [line for line in output.splitlines() if line.startswith("warning")]
     assert len(warnings) == 2
-    assert "every reward is 1" in warnings[0]
+    assert "every reward is 0" in warnings[0]
     assert "taking the actions' bounds from the data" in warnings[1]
     _, output, _ = run(capsys, "show", path, "--action-low", -1, "--action-high", 1, "--environment", "pen")
     assert card(output)["environment"].startswith("pen")

@@ -399,6 +399,42 @@ def test_columns_can_be_named_and_lists_are_vectors(tmp_path):
     np.testing.assert_array_equal(transitions.next_observations()[-1], [7, 8])
 
 
+def test_what_a_table_says_about_an_action_is_no_part_of_it(tmp_path):
+    path = write_csv(
+        tmp_path / "log.csv",
+        {
+            "obs_0": [1.0, 2.0, 3.0],
+            "action_0": [-1, 1, 1],  # as a CSV file writes -1.0 and 1.0
+            "action_logprob": [-0.5, -0.7, -0.1],
+            "reward": ["false", "true", "true"],
+            "timeout": [0, 0, 1],
+            "terminal": [0, 0, 0],
+        },
+    )
+    transitions = datasets.load(path, action_low=-1, action_high=1)
+    np.testing.assert_array_equal(transitions.actions, [[-1], [1], [1]])
+    assert transitions.action_space == ActionSpace.box(-1, 1)
+    assert transitions.rewards.tolist() == [0.0, 1.0, 1.0]
+    assert transitions.episode_returns().tolist() == [2.0]
+
+
+def test_long_lists_are_vectors_too(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    kind = pa.large_list(pa.float64())
+    columns = {
+        "observation": pa.array([[1.0, 2.0], [3.0, 4.0]], kind),
+        "action": pa.array([[0.1], [0.2]], kind),
+        "reward": [1.0, 0.0],
+        "terminal": [False, True],
+        "timeout": [False, False],
+    }
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    transitions = datasets.load(tmp_path / "log.parquet", action_low=0, action_high=1)
+    np.testing.assert_array_equal(transitions.observations, [[1, 2], [3, 4]])
+
+
 def test_an_empty_next_observation_is_an_unknown_one(tmp_path):
     path = write_csv(
         tmp_path / "log.csv",

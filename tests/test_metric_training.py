@@ -190,6 +190,24 @@ def test_no_episode_is_both_learned_from_and_held_out():
     assert len(split.train) + len(split.held_out) == len(data)
 
 
+def test_episodes_without_a_known_successor_are_neither_learned_from_nor_held_out():
+    data = random_log()
+    count = len(data)
+    ends = np.arange(count) % 10 < 6  # six of seven episodes are one row long
+    short = Transitions.from_rows(
+        observations=np.asarray(data.observations)[:count],
+        actions=np.asarray(data.actions),
+        rewards=np.asarray(data.rewards),
+        terminals=ends,
+        timeouts=np.zeros(count, bool),
+        action_space=data.action_space,
+    )
+    for seed in range(20):
+        split = quality.Split.by_episode(short, 0.05, seed)
+        assert len(split.train)
+        assert len(split.held_out)
+
+
 def test_the_distance_to_the_data_tells_logged_from_random_actions_where_it_should():
     """Logged actions follow the state, so the support is thin: L2 must see it. Where they are random, nothing can."""
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ploff.errors import PloffError, PloffWarning
+from ploff.neighbors import lists
 from ploff.neighbors.exhaustive import exact_neighbours
 from ploff.neighbors.lists import LIST_SIZE, nearest
 from ploff.neighbors.search import (
@@ -185,6 +186,13 @@ def test_nearest_by_sorted_bits_equals_faiss_even_where_points_are_copies():
     np.testing.assert_array_equal(nearest(queries, points, 20), brute_force(points, queries, 20))
     copies = np.repeat(points, 3, axis=0)
     assert all(len(set(row)) == 20 for row in nearest(queries, copies, 20).tolist())
+
+
+def test_large_products_are_cut_without_a_trace(monkeypatch):
+    points, queries = hard(300), hard(40, seed=1)
+    whole = nearest(queries, points, 20)
+    monkeypatch.setattr(lists, "PRODUCT", 7 * len(points))
+    np.testing.assert_array_equal(nearest(queries, points, 20), whole)
 
 
 def test_all_points_compared_is_exhaustive_search():

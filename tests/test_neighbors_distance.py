@@ -302,8 +302,18 @@ def test_pairs_logged_twice_do_not_make_the_spacing_zero():
     copies = DataDistance.init(
         Euclidean(), alone, np.stack([np.arange(40), (np.arange(40) + 20) % 40], axis=1)
     )
-    with pytest.raises(DataError, match="exact copy"):
+    with pytest.raises(DataError, match="all logged pairs are alike"):
         spacing(copies)
+
+
+def test_a_log_written_twice_is_measured_by_its_spread():
+    once = log(40)
+    twice = once.select_episodes([0, 1, 0, 1])
+    logged = distance_of(Euclidean(), twice, k=20)
+    assert not np.any(distances_to_others(logged))
+    assert spacing(logged) == spread(logged) > 0
+    many = once.select_episodes([0] * 30)  # most of what is near is a copy
+    assert spread(distance_of(Euclidean(), many, k=50)) > 0
 
 
 def test_a_log_too_short_for_a_spacing_says_so():

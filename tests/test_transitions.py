@@ -230,7 +230,9 @@ def test_units_are_reversible_and_leave_the_log_alone(log):
         warnings.simplefilter("ignore", PloffWarning)  # a log of one row has equal rewards
         scaled = transitions.with_unit_rewards().with_standard_observations()
     batch = gather(scaled.to_device(), jnp.arange(len(transitions)))
-    assert np.abs(np.asarray(batch.rewards) - 0.5).max() <= 0.5 + 1e-6
+    assert np.abs(np.asarray(batch.rewards)).max() <= 1 + 1e-6
+    if not log["terminals"].any():
+        assert np.asarray(batch.rewards).min() >= -1e-6
     np.testing.assert_allclose(
         scaled.reward_units.invert(np.asarray(batch.rewards)), log["rewards"], atol=1e-5
     )
@@ -258,18 +260,45 @@ def test_standard_observations_have_mean_0_and_deviation_1_over_the_states_acted
     np.testing.assert_allclose(seen.std(axis=0), [1, 1, 0], atol=1e-3)  # what hardly moves is not blown up
 
 
-def test_equal_rewards_become_zeros_with_a_warning():
+def scaled_rewards(rewards, *, terminal):
     log = Transitions.from_rows(
-        observations=np.zeros((3, 1)),
-        actions=np.zeros((3, 1)),
-        rewards=np.full(3, 2.0),
-        terminals=np.array([False, False, True]),
-        timeouts=np.zeros(3, bool),
+        observations=np.zeros((len(rewards), 1)),
+        actions=np.zeros((len(rewards), 1)),
+        rewards=np.asarray(rewards),
+        terminals=np.arange(len(rewards)) == (len(rewards) - 1 if terminal else -1),
+        timeouts=np.arange(len(rewards)) == (-1 if terminal else len(rewards) - 1),
         action_space=ActionSpace.box(-1, 1),
     )
+    return log.with_unit_rewards().batch(jnp.arange(len(rewards))).rewards.tolist()
+
+
+def test_equal_rewards_become_zeros_with_a_warning():
     with pytest.warns(PloffWarning, match="all rewards are 2"):
-        scaled = log.with_unit_rewards()
-    assert scaled.batch(jnp.arange(3)).rewards.tolist() == [0, 0, 0]
+        assert scaled_rewards([2.0, 2.0, 2.0], terminal=False) == [0, 0, 0]
+    with pytest.warns(PloffWarning, match="all rewards are 0"):
+        assert scaled_rewards([0.0, 0.0], terminal=True) == [0, 0]
+
+
+def test_an_end_that_is_worth_0_stays_better_than_costs_and_worse_than_staying_alive():
+    assert scaled_rewards([-4.0, -2.0, 1.0], terminal=True) == [-1, -0.5, 0.25]
+    assert scaled_rewards([-2.0, -2.0], terminal=True) == [-1, -1]
+    assert scaled_rewards([2.0, 2.0], terminal=True) == [1, 1]
+    # Where nothing ends, or most is gained, only differences matter.
+    assert scaled_rewards([-4.0, -2.0, 0.0], terminal=False) == [0, 0.5, 1]
+    assert scaled_rewards([-1.0, 1.0, 3.0], terminal=True) == [0, 0.5, 1]
+
+
+def test_whole_numbers_of_64_bits_do_not_wrap_around():
+    log = Transitions.from_rows(
+        observations=np.array([[1_700_000_000_000], [1_700_000_500_000]]),
+        actions=np.zeros((2, 1)),
+        rewards=np.zeros(2),
+        terminals=np.array([False, True]),
+        timeouts=np.zeros(2, bool),
+        action_space=ActionSpace.box(-1, 1),
+    )
+    seen = np.asarray(log.with_standard_observations().to_device().states())
+    np.testing.assert_allclose(seen[:, 0], [-1, 1], atol=0.3)  # as far as 32 bits tell them apart
 
 
 def test_states_and_successors_must_be_of_one_type():

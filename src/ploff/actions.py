@@ -27,6 +27,12 @@ class ActionSpace:
             raise DataError(
                 f"a box needs as many lower as upper bounds, got {len(self.low)} and {len(self.high)}"
             )
+        for place, (low, high) in enumerate(zip(self.low, self.high, strict=False)):
+            if not -np.inf < low <= high < np.inf:
+                raise DataError(
+                    f"component {place} of the actions has the bounds {low:g} and {high:g}; "
+                    "give finite ones, the lower first"
+                )
 
     @classmethod
     def box(cls, low: Any, high: Any) -> "ActionSpace":
@@ -66,3 +72,8 @@ class ActionSpace:
         if self.kind == "discrete":
             return np.full(self.n, 0.5)
         return 0.5 * (np.asarray(self.high) - np.asarray(self.low))
+
+    @property
+    def unit(self) -> Float[np.ndarray, "width"]:
+        """What differences of actions are divided by: half the range, 1 where there is only one value."""
+        return np.where(self.half_range > 0, self.half_range, 1.0)

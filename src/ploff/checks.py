@@ -17,6 +17,10 @@ from ploff.errors import DataError, PloffWarning
 from ploff.transitions import UNKNOWN, Transitions
 
 BOUND_SLACK = 1e-6  # of an action's range: what rounding may add
+LARGEST = float(np.finfo(np.float32).max)
+BLURRED = 1e-5  # of the largest number: less than a hundred steps of 32 bits
+MANY = 10  # episodes: fewer may be of the same length by chance
+NARROW = 1e-2  # of an action's range
 BLOCK_ROWS = 65_536  # looked at together: small enough to stay in the processor's cache
 
 
@@ -100,8 +104,11 @@ def check(transitions: Transitions, source: str) -> None:
             f"{source}: no row is marked terminal or timeout, so its episodes cannot be told apart; "
             f"give --horizon N, the length of an episode ({count} if it is one recording)"
         )
-    if count > 1 and rewards.min() == rewards.max():
+    if count > 1 and rewards.min() == rewards.max() and not (rewards[0] and np.any(transitions.terminals)):
         warn(f"{source}: every reward is {rewards[0]:g}; they say nothing about good and bad")
+    _check_precision(source, "observations", np.asarray(transitions.observations))
+    _check_precision(source, "rewards", rewards)
+    _check_ends(source, transitions)
 
 
 def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
@@ -116,6 +123,36 @@ def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray |
         f"{source}: {name} holds {number} NaN or infinite value{'s'[: number > 1]}, "
         f"first {first} in row {row if rows is None else rows[row]}; repair or drop that episode"
     )
+
+
+def _check_precision(source: str, name: str, values: np.ndarray) -> None:
+    """Learners see 32 bits: numbers of 64 must fit, and should still differ."""
+    if values.dtype.itemsize < 8:
+        return
+    low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    if np.any(largest > LARGEST):
+        raise DataError(
+            f"{source}: {name} reach {np.max(largest):g}, more than 32 bits hold; is it a filling?"
+        )
+    blurred = np.flatnonzero((high > low) & (high - low < BLURRED * largest))
+    if len(blurred):
+        place = f" (component {blurred[0]})" if values.ndim > 1 else ""
+        warn(
+            f"{source}: {name}{place} vary by {(high - low).flat[blurred[0]]:g} around {largest.flat[blurred[0]]:g}, "
+            "which 32 bits hardly tell apart; subtract a constant"
+        )
+
+
+def _check_ends(source: str, transitions: Transitions) -> None:
+    """Terminals that all come after the same number of steps are likely a time limit."""
+    lengths, ends = transitions.episode_lengths(), transitions.episode_ends()
+    lengths = lengths[np.asarray(transitions.terminals)[ends]]
+    if len(lengths) >= MANY and lengths[0] > 1 and (lengths == lengths[0]).all():
+        warn(
+            f"{source}: all {len(lengths)} terminals come after {lengths[0]} steps; where that is a time limit, "
+            "mark them as timeouts: nothing is bootstrapped behind a terminal"
+        )
 
 
 def _check_finite_successors(source: str, transitions: Transitions) -> None:
@@ -139,7 +176,13 @@ def _check_actions(source: str, actions: np.ndarray, space: ActionSpace) -> None
         slack = BOUND_SLACK * (np.asarray(space.high) - np.asarray(space.low))
         low, high = np.asarray(space.low) - slack, np.asarray(space.high) + slack
         bounds, remedy = _range(space), "--action-low and --action-high"
-    if (actions.min(axis=0) >= low).all() and (actions.max(axis=0) <= high).all():
+    least, most = actions.min(axis=0), actions.max(axis=0)
+    if (least >= low).all() and (most <= high).all():
+        if space.kind == "box" and (most - least < NARROW * 2 * space.half_range).all():
+            warn(
+                f"{source}: the actions fill less than {NARROW:.0%} of {bounds}; if these are no true bounds, "
+                "give --action-low and --action-high"
+            )
         return
     outside = (actions < low) | (actions > high)
     where = tuple(int(i) for i in np.argwhere(outside)[0])

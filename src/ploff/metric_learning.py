@@ -100,7 +100,7 @@ def finished(
     distance, on average. So w = action_weight · mean learned distance / mean |a₁ − a₂|, whatever the units.
     """
     w = config.action_weight * float(state.typical) / (action_difference or 1.0)
-    scale = w / (space.half_range * math.sqrt(space.width))
+    scale = w / (space.unit * math.sqrt(space.width))
     return dataclasses.replace(state.target, action_scale=tuple(float(x) for x in scale))
 
 

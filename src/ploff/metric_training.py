@@ -118,7 +118,7 @@ def learn_metric(
     data = in_training_units(data, config)
     split = quality.Split.by_episode(data, training.held_out, training.seed)
     if len(split.train) == 0:
-        raise PloffError(f"{data.origin.name}: no episode is left to learn from; log at least two episodes")
+        raise PloffError(f"{data.origin.name}: no transition with a known successor is left to learn from")
     init_key, check_key = jax.random.split(jax.random.fold_in(jax.random.key(training.seed), 2**31 - 1))
     state = metric_learning.init(init_key, data, config)
     limit = pseudometric.bound(data, config)

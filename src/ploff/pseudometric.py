@@ -155,7 +155,7 @@ class Pseudometric(eqx.Module):
 def bound(data: Transitions, config: MetricConfig) -> float:
     """The largest learned distance there can be: (r_max − r_min + v · diameter of the states) / (1 − γ)."""
     rewards = np.asarray(data.rewards)
-    spread = float(rewards.max() - rewards.min()) / float(data.reward_units.scale)
+    spread = (float(rewards.max()) - float(rewards.min())) / float(data.reward_units.scale)
     if config.state_weight:
         states = np.asarray(data.observations)
         extent = (states.max(axis=0).astype(np.float64) - states.min(axis=0)) / data.observation_units.scale
@@ -167,7 +167,7 @@ def typical_action_difference(data: Transitions, draws: int = 10_000, seed: int 
     """The mean of |a₁ − a₂| over pairs drawn from the log, in units of half an action's range."""
     rows = np.random.default_rng(seed).integers(0, len(data), (2, draws))
     first, second = (np.asarray(data.action_space.encode(np.asarray(data.actions)[r])) for r in rows)
-    apart = (first - second) / data.action_space.half_range
+    apart = (first - second) / data.action_space.unit
     return float(np.mean(np.sqrt(np.mean(np.square(apart), axis=-1))))
 
 

@@ -43,16 +43,21 @@ class Split:
 
     @classmethod
     def by_episode(cls, data: Transitions, share: float, seed: int) -> "Split":
-        """Holds out about `share` of the episodes; of a log of one episode, its last rows. At 0, both are all."""
+        """Holds out about `share` of the episodes; of a log of one episode, its last rows. At 0, both are all.
+
+        Episodes without any such row count for nothing.
+        """
         rows, lengths = data.rows_with_successor(), data.episode_lengths()
         if share == 0:
             return cls(train=rows, held_out=rows)
-        if len(lengths) == 1:
+        owners = np.repeat(np.arange(len(lengths)), lengths)[rows]
+        episodes = np.unique(owners)
+        if len(episodes) < 2:
             cut = max(1, int(len(rows) * (1 - share)))
             return cls(train=rows[:cut], held_out=rows[cut:] if cut < len(rows) else rows)
-        count = max(1, round(share * len(lengths)))
-        chosen = np.random.default_rng(seed).permutation(len(lengths))[:count]
-        held = np.repeat(np.isin(np.arange(len(lengths)), chosen), lengths)[rows]
+        count = max(1, round(share * len(episodes)))
+        chosen = np.random.default_rng(seed).permutation(episodes)[:count]
+        held = np.isin(owners, chosen)
         return cls(train=rows[~held], held_out=rows[held])
 
 

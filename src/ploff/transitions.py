@@ -255,18 +255,27 @@ class Transitions(eqx.Module):
 
     def to_device(self) -> "Transitions":
         """The same transitions as JAX arrays: float32 (images stay uint8), without the infos."""
-        bare = dataclasses.replace(self, infos={})
-        return jax.tree.map(_for_device, bare)
+        states = self.observations
+        if states.dtype.kind == "i":  # of 64 bits, they would wrap around
+            states = np.asarray(states, np.float32)
+        return jax.tree.map(_for_device, dataclasses.replace(self, observations=states, infos={}))
 
     # Units: arrays stay as logged, `states` and `batch` apply them.
 
     def with_unit_rewards(self) -> "Transitions":
-        """Rewards mapped to [0, 1] by the log's own extremes; where all are equal: zeros, and a warning."""
+        """Rewards mapped to [0, 1] by the log's own extremes.
+
+        Where episodes end by themselves, an end is worth 0. Rewards that are all equal say when to end, and costs that
+        ending is good; moved into [0, 1] they would say the opposite. Both are only scaled, into [−1, 1].
+        """
         rewards = np.asarray(self.rewards)
         low, high = (float(rewards.min()), float(rewards.max())) if len(rewards) else (0.0, 0.0)
-        if high == low:
+        shift, scale = low, high - low
+        if np.any(self.terminals) and (low == high != 0 or float(np.mean(rewards)) < 0):
+            shift, scale = 0.0, max(abs(low), abs(high))
+        elif low == high:
             warnings.warn(f"{self.origin.name}: all rewards are {low:g}; scaled, they are 0", PloffWarning, 2)
-        units = Affine(shift=np.asarray(low, np.float32), scale=np.asarray(high - low or 1.0, np.float32))
+        units = Affine(shift=np.asarray(shift, np.float32), scale=np.asarray(scale or 1.0, np.float32))
         return dataclasses.replace(self, reward_units=units)
 
     def with_standard_observations(self, floor: float = 1e-3) -> "Transitions":

@@ -141,8 +141,8 @@ class Twins(eqx.Module):
 
 
 def to_unit(space: ActionSpace, actions: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
-    """Actions with their box mapped to [−1, 1]."""
-    return (actions - _middle(space)) / jnp.asarray(space.half_range, jnp.float32)
+    """Actions with their box mapped to [−1, 1]; to 0 where there is only one value."""
+    return (actions - _middle(space)) / jnp.asarray(space.unit, jnp.float32)
 
 
 def from_unit(space: ActionSpace, unit: Float[Array, "*B A"]) -> Float[Array, "*B A"]:

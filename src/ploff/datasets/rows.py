@@ -61,7 +61,7 @@ def assemble(rows: Rows, options: Options) -> Transitions:
         shaped["next_observations"] = rows.next_observations
     shaped |= {f"infos/{name}": values for name, values in rows.infos.items()}
     checks.check_shapes(rows.source, shaped)
-    arrays = _as_held(rows)
+    arrays = _as_held(rows, options)
     following = rows.next_observations
     if following is not None and rows.arrays["observations"].ndim == 1:
         flat = following if isinstance(following, np.ndarray) else np.concatenate(list(following))
@@ -82,7 +82,7 @@ def assemble(rows: Rows, options: Options) -> Transitions:
     return transitions
 
 
-def _as_held(rows: Rows) -> dict[str, np.ndarray]:
+def _as_held(rows: Rows, options: Options) -> dict[str, np.ndarray]:
     """The required arrays in the container's shapes: rewards and flags flat, actions and states vectors."""
     observations, actions, rewards, terminals = (rows.arrays[name] for name in REQUIRED)
     for name in ("rewards", "terminals", "timeouts"):
@@ -90,18 +90,32 @@ def _as_held(rows: Rows) -> dict[str, np.ndarray]:
         if np.prod(shape[1:]) != 1:
             raise DataError(f"{rows.source}: {name} has shape {shape}; it needs one value a row")
     count = len(rewards)
-    if _are_choices(actions):
+    if actions.ndim > 2:
+        raise DataError(f"{rows.source}: actions have shape {actions.shape[1:]}; write a vector a row")
+    if not _are_choices(actions, rows, options):
+        actions = _as_floats(actions.reshape(count, -1))
+    else:
         actions = actions.reshape(count).astype(actions.dtype if actions.dtype != bool else np.int8)
     return {
         "observations": observations if observations.ndim > 1 else observations[:, None],
-        "actions": actions if actions.ndim > 1 or _are_choices(actions) else actions[:, None],
-        "rewards": rewards.reshape(count),
+        "actions": actions,
+        "rewards": _as_floats(rewards.reshape(count)),
         "terminals": checks.as_flags(rows.source, "terminals", terminals),
     }
 
 
-def _are_choices(actions: np.ndarray) -> bool:
-    return actions.dtype.kind in "iub" and np.prod(actions.shape[1:]) == 1
+def _are_choices(actions: np.ndarray, rows: Rows, options: Options) -> bool:
+    """Whole numbers, one a row, unless somebody says that they lie in a box."""
+    whole = actions.dtype.kind in "iub" and np.prod(actions.shape[1:]) == 1
+    in_box = options.action_low is not None or (
+        rows.action_space is not None and rows.action_space.kind == "box"
+    )
+    return whole and (options.choices is not None or not in_box)
+
+
+def _as_floats(values: np.ndarray) -> np.ndarray:
+    """Numbers that can be subtracted without wrapping around."""
+    return values if values.dtype.kind == "f" else values.astype(np.result_type(values.dtype, np.float32))
 
 
 def _timeouts(rows: Rows, terminals: np.ndarray, horizon: int | None) -> np.ndarray:
@@ -113,7 +127,7 @@ def _timeouts(rows: Rows, terminals: np.ndarray, horizon: int | None) -> np.ndar
         if horizon is None:
             raise DataError(
                 f"{rows.source} has no timeouts, and its task is not a known one; "
-                "give --horizon N, the steps after which an episode was cut (more than any has, if none was)"
+                "give --horizon N, the steps after which an episode was cut (the number of rows, if none was)"
             )
     return timeouts if horizon is None else timeouts | cuts(terminals | timeouts, horizon)
 

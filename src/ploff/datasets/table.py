@@ -2,8 +2,8 @@
 
 A field is a column of lists, or several columns with a common beginning (`obs_0`, `obs_1`, …; `state_speed`,
 `state_angle`), found by the names in CONVENTIONS, or named by the user. Columns with numbers are put in their
-order, others stay in the table's. An episode column marks ends: where its value changes and the step is not
-terminal, the recording was cut.
+order, and then only they count; others stay in the table's. An episode column marks ends: where its value changes and
+the step is not terminal, the recording was cut.
 """
 
 import pathlib
@@ -94,8 +94,11 @@ def _by_convention(field: str, conventions: Sequence[str], present: Sequence[str
         numbered = [name for name in lower if name.startswith(f"{convention}_")]
         if field in VECTORS and numbered:
             tails = {name: name.removeprefix(f"{convention}_") for name in numbered}
-            if all(tail.isdigit() for tail in tails.values()):
-                numbered.sort(key=lambda name: int(tails[name]))
+            if any(tail.isdigit() for tail in tails.values()):
+                # action_logprob beside action_0 speaks of the action, but is no part of it
+                numbered = sorted(
+                    (n for n in numbered if tails[n].isdigit()), key=lambda name: int(tails[name])
+                )
             return [lower[name] for name in numbered]
     return []
 
@@ -110,7 +113,7 @@ def _values(source: str, table: pa.Table, names: Sequence[str]) -> np.ndarray:
 
 def _column(source: str, table: pa.Table, name: str) -> np.ndarray:
     column = table.column(name).combine_chunks()
-    if pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+    if _is_list(column.type):
         lengths = {len(entry) for entry in column if entry.is_valid}
         if column.null_count or len(lengths) > 1:
             raise DataError(f"{source}: the lists in column {name!r} differ in length, or some are missing")
@@ -120,6 +123,10 @@ def _column(source: str, table: pa.Table, name: str) -> np.ndarray:
         what = "gaps" if pa.types.is_boolean(column.type) else f"{column.type} where numbers are expected"
         raise DataError(f"{source}: column {name!r} holds {what}")
     return values
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

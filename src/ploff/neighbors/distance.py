@@ -149,12 +149,13 @@ def distances_to_others(
 
 
 def spacing(logged: DataDistance, sample: int | None = 20_000, seed: int = 0) -> float:
-    """σ: the median distance of a logged pair to its nearest other pair; pairs logged twice say nothing of it."""
+    """σ: the median distance of a logged pair to its nearest other pair; pairs logged twice say nothing of it.
+
+    Where every pair has a copy, the spread stands in for it.
+    """
     apart = distances_to_others(logged, sample, seed)
     apart = apart[apart > 0]
-    if len(apart) == 0:
-        raise DataError("every logged pair has an exact copy: the log has no spacing to measure distances by")
-    return float(np.median(apart))
+    return float(np.median(apart)) if len(apart) else spread(logged, seed=seed)
 
 
 def spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
@@ -163,10 +164,14 @@ def spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
     if count < 2 or logged.neighbours.shape[1] < 2:
         raise DataError("a log of one transition, or of one neighbour a state, has no distances of its own")
     rows = np.sort(np.random.default_rng(seed).choice(count, min(sample, count), replace=False))
-    apart = np.median(_over_blocks(lambda block: _to_others(logged, block), rows))
-    if apart == 0:
-        raise DataError("most logged pairs have exact copies: the log has no spread to measure distances by")
-    return float(apart)
+    apart = _over_blocks(lambda block: _to_others(logged, block), rows)
+    if np.median(apart) == 0:  # most are copies, which say nothing of how wide it is
+        apart = apart[apart > 0]
+    if len(apart) == 0:
+        raise DataError(
+            "all logged pairs are alike, as far as the metric sees: there is nothing to measure by"
+        )
+    return float(np.median(apart))
 
 
 def slope(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:

@@ -288,6 +288,20 @@ def test_an_end_that_is_worth_0_stays_better_than_costs_and_worse_than_staying_a
     assert scaled_rewards([-1.0, 1.0, 3.0], terminal=True) == [0, 0.5, 1]
 
 
+def test_the_pixels_of_images_are_standardised_together():
+    images = np.random.default_rng(0).integers(0, 255, (5, 6, 4, 3), np.uint8)
+    log = Transitions.from_rows(
+        observations=images,
+        actions=np.zeros((5, 1)),
+        rewards=np.zeros(5),
+        terminals=np.arange(5) == 4,
+        timeouts=np.zeros(5, bool),
+        action_space=ActionSpace.box(-1, 1),
+    )
+    seen = np.asarray(log.with_standard_observations().to_device().states(), np.float64)
+    np.testing.assert_allclose(seen, (images - images.mean()) / images.std(), atol=1e-5)
+
+
 def test_whole_numbers_of_64_bits_do_not_wrap_around():
     log = Transitions.from_rows(
         observations=np.array([[1_700_000_000_000], [1_700_000_500_000]]),

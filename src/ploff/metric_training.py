@@ -172,9 +172,9 @@ def load_metric(run: str | os.PathLike[str]) -> LearnedMetric:
 
 
 def in_training_units(data: Transitions, config: MetricConfig) -> Transitions:
-    """Rewards in [0, 1]; observations standardised if the configuration says so."""
-    data = data.with_unit_rewards()
-    return data.with_standard_observations() if config.standardise else data
+    """Rewards in [0, 1]; observations standardised if the configuration says so, and images always."""
+    data, images = data.with_unit_rewards(), len(data.observation_shape) > 1
+    return data.with_standard_observations() if config.standardise or images else data
 
 
 def has_settled(checks: list[Row], training: MetricTraining) -> bool:

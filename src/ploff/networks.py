@@ -64,7 +64,7 @@ class MLP(eqx.Module):
 
 
 class Convolutions(eqx.Module):
-    """Images [*B, height, width, channels] of bytes to features, by three strided convolutions."""
+    """Images [*B, height, width, channels] to features, by three strided convolutions."""
 
     kernels: tuple[Float[Array, "h w in out"], ...]
     strides: tuple[int, ...] = eqx.field(static=True)
@@ -81,9 +81,9 @@ class Convolutions(eqx.Module):
         return cls(kernels=kernels, strides=(2, 2, 2))
 
     def __call__(self, images: Float[Array, "*B height width channels"]) -> Float[Array, "*B features"]:
-        """Features of images whose values lie in 0 … 255."""
+        """Features of images whose pixels have mean 0 and deviation 1."""
         batch, image = images.shape[:-3], images.shape[-3:]
-        x = images.reshape(-1, *image).astype(jnp.float32) / 255.0
+        x = images.reshape(-1, *image)
         for kernel, stride in zip(self.kernels, self.strides, strict=True):
             dimensions = ("NHWC", "HWIO", "NHWC")
             x = jax.lax.conv_general_dilated(
@@ -102,6 +102,10 @@ def observation_encoder(
     if len(shape) != 3:
         raise PloffError(
             f"observations must be vectors or images [height, width, channels], got shape {shape}"
+        )
+    if shape[0] <= 4 < shape[-1]:
+        raise PloffError(
+            f"images are [height, width, channels]; those of shape {shape} have their channels first"
         )
     image_key, key = jax.random.split(key)
     convolutions = Convolutions.init(image_key, shape[-1])

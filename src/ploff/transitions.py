@@ -14,6 +14,7 @@ and undoing it is exact.
 """
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -281,21 +282,24 @@ class Transitions(eqx.Module):
     def with_standard_observations(self, floor: float = 1e-3) -> "Transitions":
         """Observations with mean 0 and deviation 1 per dimension, over the N states that were acted in.
 
-        Images stay as they are.
+        Of images, all pixels have the same mean and deviation.
 
         Args:
           floor: the least deviation that is divided by; a dimension that hardly moves is not blown up.
         """
-        if len(self.observation_shape) > 1:
-            return self
+        images = len(self.observation_shape) > 1
         total, squares = np.zeros(self.observation_shape), np.zeros(self.observation_shape)
-        reference = np.asarray(self.observations[0], np.float64)  # near the data, so that squares stay exact
-        for block in blocks(np.asarray(self.observations)[: len(self)]):
+        # Near the data, so that squares stay exact.
+        reference = np.asarray(self.observations[0], np.float64)
+        reference = np.mean(reference) if images else reference
+        rows_at_once = max(1, (1 << 24) // math.prod(self.observation_shape)) if images else 65_536
+        for block in blocks(np.asarray(self.observations)[: len(self)], rows_at_once):
             centred = block - reference
             total += centred.sum(axis=0)
             squares += np.square(centred).sum(axis=0)
-        mean = total / len(self)
-        deviation = np.sqrt(np.maximum(squares / len(self) - np.square(mean), 0.0))
+        mean, square = total / len(self), squares / len(self)
+        mean, square = (np.mean(mean), np.mean(square)) if images else (mean, square)
+        deviation = np.sqrt(np.maximum(square - np.square(mean), 0.0))
         units = Affine(
             shift=np.asarray(reference + mean, np.float32),
             scale=np.asarray(np.maximum(deviation, floor), np.float32),

@@ -91,7 +91,7 @@ def values(story: Story) -> str:
                 )
             )
     text = (
-        "The largest value among each stretch of batches. Rewards lie in [0, 1], so a value above the bound is wrong: "
+        "The largest value among each stretch of batches. Rewards are at most 1, so a value above the bound is wrong: "
         "the critic overrates actions that the log lacks."
     )
     return charts_or(charts, "No method here learns values.", text)

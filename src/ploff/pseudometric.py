@@ -155,7 +155,7 @@ class Pseudometric(eqx.Module):
 def bound(data: Transitions, config: MetricConfig) -> float:
     """The largest learned distance there can be: (r_max − r_min + v · diameter of the states) / (1 − γ)."""
     rewards = np.asarray(data.rewards)
-    spread = (float(rewards.max()) - float(rewards.min())) / float(data.reward_units.scale)
+    spread = float(rewards.max() - rewards.min()) / float(data.reward_units.scale)
     if config.state_weight:
         states = np.asarray(data.observations)
         extent = (states.max(axis=0).astype(np.float64) - states.min(axis=0)) / data.observation_units.scale

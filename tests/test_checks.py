@@ -248,7 +248,7 @@ def test_bounds_far_from_all_actions_are_worth_a_warning_and_infinite_ones_are_r
     with pytest.warns(PloffWarning, match=r"less than 1% of \[-1000, 1000\]"):
         datasets.load(path, action_low=-1000.0, action_high=1000.0)
     for low, high in ((-np.inf, np.inf), (1.0, -1.0)):
-        with pytest.raises(DataError, match="give finite ones, the lower first"):
+        with pytest.raises(DataError, match="must be finite, and the lower bound the lower one"):
             datasets.load(path, action_low=low, action_high=high)
 
 

@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import pathlib
 import re
 
@@ -416,6 +417,16 @@ def test_what_a_table_says_about_an_action_is_no_part_of_it(tmp_path):
     assert transitions.action_space == ActionSpace.box(-1, 1)
     assert transitions.rewards.tolist() == [0.0, 1.0, 1.0]
     assert transitions.episode_returns().tolist() == [2.0]
+
+
+def test_bounds_without_end_that_a_file_tells_are_taken_from_the_data(tmp_path):
+    data = datasets.load(write_hdf5(tmp_path / "hopper-medium-v2.hdf5", make_rows("hopper")))
+    free = dataclasses.replace(data, action_space=ActionSpace.box([-np.inf] * 3, [np.inf] * 3))
+    assert not free.action_space.bounded
+    datasets.save(free, tmp_path / "free.npz")
+    with pytest.warns(PloffWarning, match="taking the actions' bounds from the data"):
+        again = datasets.load(tmp_path / "free.npz")
+    assert again.action_space == ActionSpace.box(data.actions.min(axis=0), data.actions.max(axis=0))
 
 
 def test_long_lists_are_vectors_too(tmp_path):

@@ -193,7 +193,7 @@ def test_no_episode_is_both_learned_from_and_held_out():
 def test_episodes_without_a_known_successor_are_neither_learned_from_nor_held_out():
     data = random_log()
     count = len(data)
-    ends = np.arange(count) % 10 < 6  # six of seven episodes are one row long
+    ends = np.arange(count) % 10 < 6  # five of six episodes are one row long
     short = Transitions.from_rows(
         observations=np.asarray(data.observations)[:count],
         actions=np.asarray(data.actions),

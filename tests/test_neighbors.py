@@ -190,9 +190,14 @@ def test_nearest_by_sorted_bits_equals_faiss_even_where_points_are_copies():
 
 def test_large_products_are_cut_without_a_trace(monkeypatch):
     points, queries = hard(300), hard(40, seed=1)
-    whole = nearest(queries, points, 20)
+    whole, sizes = nearest(queries, points, 20), []
+    product = lists.faiss.pairwise_distances
     monkeypatch.setattr(lists, "PRODUCT", 7 * len(points))
+    monkeypatch.setattr(
+        lists.faiss, "pairwise_distances", lambda x, y: sizes.append(len(x) * len(y)) or product(x, y)
+    )
     np.testing.assert_array_equal(nearest(queries, points, 20), whole)
+    assert max(sizes) == lists.PRODUCT
 
 
 def test_all_points_compared_is_exhaustive_search():

@@ -144,3 +144,6 @@ def test_nonsense_is_refused():
         OnlineTraining(steps=120)
     with pytest.raises(PloffError, match="bounded box"):
         learn_online("CartPole-v1", BRIEF, quiet=True)
+    environments.register("picture", lambda **_: gym.wrappers.ReshapeObservation(Aim(), (1, 1, 1)))
+    with pytest.raises(PloffError, match="learns from vectors"):
+        learn_online("picture", BRIEF, quiet=True)

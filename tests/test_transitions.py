@@ -260,16 +260,23 @@ def test_standard_observations_have_mean_0_and_deviation_1_over_the_states_acted
     np.testing.assert_allclose(seen.std(axis=0), [1, 1, 0], atol=1e-3)  # what hardly moves is not blown up
 
 
-def scaled_rewards(rewards, *, terminal):
-    log = Transitions.from_rows(
-        observations=np.zeros((len(rewards), 1)),
+def short_log(rewards=(0.0, 0.0), observations=None, *, terminal=True, **options):
+    """One episode."""
+    last = np.arange(len(rewards)) == len(rewards) - 1
+    return Transitions.from_rows(
+        observations=np.zeros((len(rewards), 1)) if observations is None else observations,
         actions=np.zeros((len(rewards), 1)),
         rewards=np.asarray(rewards),
-        terminals=np.arange(len(rewards)) == (len(rewards) - 1 if terminal else -1),
-        timeouts=np.arange(len(rewards)) == (-1 if terminal else len(rewards) - 1),
+        terminals=last & terminal,
+        timeouts=last & (not terminal),
         action_space=ActionSpace.box(-1, 1),
+        **options,
     )
-    return log.with_unit_rewards().batch(jnp.arange(len(rewards))).rewards.tolist()
+
+
+def scaled_rewards(rewards, *, terminal):
+    log = short_log(rewards, terminal=terminal).with_unit_rewards()
+    return log.batch(jnp.arange(len(rewards))).rewards.tolist()
 
 
 def test_equal_rewards_become_zeros_with_a_warning():
@@ -290,27 +297,13 @@ def test_an_end_that_is_worth_0_stays_better_than_costs_and_worse_than_staying_a
 
 def test_the_pixels_of_images_are_standardised_together():
     images = np.random.default_rng(0).integers(0, 255, (5, 6, 4, 3), np.uint8)
-    log = Transitions.from_rows(
-        observations=images,
-        actions=np.zeros((5, 1)),
-        rewards=np.zeros(5),
-        terminals=np.arange(5) == 4,
-        timeouts=np.zeros(5, bool),
-        action_space=ActionSpace.box(-1, 1),
-    )
-    seen = np.asarray(log.with_standard_observations().to_device().states(), np.float64)
+    seen = short_log(np.zeros(5), images).with_standard_observations().to_device().states()
     np.testing.assert_allclose(seen, (images - images.mean()) / images.std(), atol=1e-5)
 
 
-def test_whole_numbers_of_64_bits_do_not_wrap_around():
-    log = Transitions.from_rows(
-        observations=np.array([[1_700_000_000_000], [1_700_000_500_000]]),
-        actions=np.zeros((2, 1)),
-        rewards=np.zeros(2),
-        terminals=np.array([False, True]),
-        timeouts=np.zeros(2, bool),
-        action_space=ActionSpace.box(-1, 1),
-    )
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_whole_numbers_of_64_bits_do_not_wrap_around(kind):
+    log = short_log(observations=np.array([[1_700_000_000_000], [1_700_000_500_000]], kind))
     seen = np.asarray(log.with_standard_observations().to_device().states())
     np.testing.assert_allclose(seen[:, 0], [-1, 1], atol=0.3)  # as far as 32 bits tell them apart
 
@@ -329,15 +322,7 @@ def test_states_and_successors_must_be_of_one_type():
 
 
 def test_an_empty_selection_is_empty():
-    log = Transitions.from_rows(
-        observations=np.zeros((2, 1)),
-        actions=np.zeros((2, 1)),
-        rewards=np.zeros(2),
-        terminals=np.array([False, True]),
-        timeouts=np.zeros(2, bool),
-        action_space=ActionSpace.box(-1, 1),
-    )
-    nothing = log.select_episodes([])
+    nothing = short_log().select_episodes([])
     assert (len(nothing), nothing.num_states, len(nothing.episode_ends())) == (0, 0, 0)
 
 
@@ -361,15 +346,7 @@ def test_an_action_space_without_choices_or_with_uneven_bounds_is_refused():
 
 
 def test_infos_stay_on_the_host():
-    log = Transitions.from_rows(
-        observations=np.zeros((2, 1)),
-        actions=np.zeros((2, 1)),
-        rewards=np.zeros(2),
-        terminals=np.array([False, True]),
-        timeouts=np.zeros(2, bool),
-        action_space=ActionSpace.box(-1, 1),
-        infos={"qpos": np.zeros((2, 30))},
-    )
+    log = short_log(infos={"qpos": np.zeros((2, 30))})
     device = log.to_device()
     assert not device.infos
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(device))

@@ -27,12 +27,6 @@ class ActionSpace:
             raise DataError(
                 f"a box needs as many lower as upper bounds, got {len(self.low)} and {len(self.high)}"
             )
-        for place, (low, high) in enumerate(zip(self.low, self.high, strict=False)):
-            if not -np.inf < low <= high < np.inf:
-                raise DataError(
-                    f"component {place} of the actions has the bounds {low:g} and {high:g}; "
-                    "give finite ones, the lower first"
-                )
 
     @classmethod
     def box(cls, low: Any, high: Any) -> "ActionSpace":
@@ -72,6 +66,11 @@ class ActionSpace:
         if self.kind == "discrete":
             return np.full(self.n, 0.5)
         return 0.5 * (np.asarray(self.high) - np.asarray(self.low))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is an end to it: an environment's box need not have one, a policy's must."""
+        return bool(np.isfinite([self.low, self.high]).all())
 
     @property
     def unit(self) -> Float[np.ndarray, "width"]:

@@ -135,11 +135,13 @@ def _check_precision(source: str, name: str, values: np.ndarray) -> None:
         raise DataError(
             f"{source}: {name} reach {np.max(largest):g}, more than 32 bits hold; is it a filling?"
         )
-    blurred = np.flatnonzero((high > low) & (high - low < BLURRED * largest))
+    range_, largest = np.ravel(high - low), np.ravel(largest)
+    blurred = np.flatnonzero((range_ > 0) & (range_ < BLURRED * largest))
     if len(blurred):
-        place = f" (component {blurred[0]})" if values.ndim > 1 else ""
+        first = blurred[0]
+        place = f" (component {first})" if values.ndim > 1 else ""
         warn(
-            f"{source}: {name}{place} vary by {(high - low).flat[blurred[0]]:g} around {largest.flat[blurred[0]]:g}, "
+            f"{source}: {name}{place} vary by {range_[first]:g} around {largest[first]:g}, "
             "which 32 bits hardly tell apart; subtract a constant"
         )
 

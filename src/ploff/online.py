@@ -189,10 +189,13 @@ class _Actor:
     def __init__(self, env: gym.Env, training: OnlineTraining):
         self.env, self.training = env, training
         self.space = environments.action_space_of(env)
-        if self.space.kind != "box" or not np.isfinite([self.space.low, self.space.high]).all():
+        if self.space.kind != "box" or not self.space.bounded:
             env.close()
             raise PloffError(f"TD3 needs actions in a bounded box; this environment has {env.action_space}")
         self.shape = tuple(env.observation_space.shape or ())
+        if len(self.shape) > 1:
+            env.close()
+            raise PloffError(f"online, TD3 learns from vectors; this environment has {env.observation_space}")
         self.rng = np.random.default_rng([training.seed, 3])
         rows = training.steps
         self.states, self.following = (np.zeros((rows, *self.shape), np.float32) for _ in range(2))

@@ -14,7 +14,6 @@ and undoing it is exact.
 """
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -257,7 +256,7 @@ class Transitions(eqx.Module):
     def to_device(self) -> "Transitions":
         """The same transitions as JAX arrays: float32 (images stay uint8), without the infos."""
         states = self.observations
-        if states.dtype.kind == "i":  # of 64 bits, they would wrap around
+        if states.dtype.kind in "iu" and states.dtype.itemsize > 1:  # those of 64 bits would wrap around
             states = np.asarray(states, np.float32)
         return jax.tree.map(_for_device, dataclasses.replace(self, observations=states, infos={}))
 
@@ -287,19 +286,17 @@ class Transitions(eqx.Module):
         Args:
           floor: the least deviation that is divided by; a dimension that hardly moves is not blown up.
         """
-        images = len(self.observation_shape) > 1
-        total, squares = np.zeros(self.observation_shape), np.zeros(self.observation_shape)
-        # Near the data, so that squares stay exact.
-        reference = np.asarray(self.observations[0], np.float64)
-        reference = np.mean(reference) if images else reference
-        rows_at_once = max(1, (1 << 24) // math.prod(self.observation_shape)) if images else 65_536
-        for block in blocks(np.asarray(self.observations)[: len(self)], rows_at_once):
+        states = np.asarray(self.observations)[: len(self)]
+        if states.ndim > 2:
+            states = states.reshape(-1, 1)  # a row a pixel
+        total, squares = np.zeros(states.shape[1:]), np.zeros(states.shape[1:])
+        reference = np.asarray(states[0], np.float64)  # near the data, so that squares stay exact
+        for block in blocks(states):
             centred = block - reference
             total += centred.sum(axis=0)
             squares += np.square(centred).sum(axis=0)
-        mean, square = total / len(self), squares / len(self)
-        mean, square = (np.mean(mean), np.mean(square)) if images else (mean, square)
-        deviation = np.sqrt(np.maximum(square - np.square(mean), 0.0))
+        mean = total / len(states)
+        deviation = np.sqrt(np.maximum(squares / len(states) - np.square(mean), 0.0))
         units = Affine(
             shift=np.asarray(reference + mean, np.float32),
             scale=np.asarray(np.maximum(deviation, floor), np.float32),

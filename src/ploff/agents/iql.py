@@ -32,9 +32,7 @@ class IQLConfig(OfflineConfig):
     value_rate: float = 3e-4
     expectile: float = 0.7  # τ; 0.9 in mazes
     temperature: float = 3.0  # β; 0.5 for hands
-    return_span: float | None = (
-        1000.0  # to which the log's returns are scaled; None, for hands: left as they are
-    )
+    return_span: float | None = 1000.0  # that the log's returns are scaled to; None, for hands: as they are
     largest_weight: float = 100.0  # c
     decay_steps: int = 1_000_000  # the actor's rate falls to 0 along a cosine, over the published length
 

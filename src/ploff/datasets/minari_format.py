@@ -164,15 +164,14 @@ def encode(source: str, space: Any, values: Any) -> np.ndarray:
     raise DataError(f"{source}: {type(space).__name__} observations are not supported; boxes and choices are")
 
 
-def _action_space(source: str, space: Any) -> tuple[ActionSpace | None, int]:
-    """The action space, unless it is unbounded, and the number of its first choice."""
+def _action_space(source: str, space: Any) -> tuple[ActionSpace, int]:
+    """The action space, and the number of its first choice."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):
         return ActionSpace.discrete(int(space.n)), int(space.start)
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        bounded = np.isfinite(space.low).all() and np.isfinite(space.high).all()
-        return (ActionSpace.box(space.low, space.high) if bounded else None), 0
+        return ActionSpace.box(space.low, space.high), 0
     raise DataError(
         f"{source}: actions of {space} are not supported; a vector in a box or one of n choices is"
     )

@@ -146,10 +146,16 @@ def _told_action_space(actions: np.ndarray, told: ActionSpace | None, options: O
         if options.choices is not None:
             return ActionSpace.discrete(options.choices)
     elif options.action_low is not None and options.action_high is not None:
-        bounds = (options.action_low, options.action_high)
-        return ActionSpace.box(*(_per_dimension(bound, actions.shape[1]) for bound in bounds))
+        low, high = (
+            _per_dimension(bound, actions.shape[1]) for bound in (options.action_low, options.action_high)
+        )
+        if not (np.isfinite([low, high]).all() and (low <= high).all()):
+            raise DataError(
+                "--action-low and --action-high must be finite, and the lower bound the lower one"
+            )
+        return ActionSpace.box(low, high)
     fitting = "discrete" if actions.ndim == 1 else "box"
-    return told if told is not None and told.kind == fitting else None
+    return told if told is not None and told.kind == fitting and told.bounded else None
 
 
 def _spanned_action_space(actions: np.ndarray) -> ActionSpace:

@@ -69,23 +69,21 @@ def test_prdc_finds_the_nearest_of_all_logged_pairs_where_all_are_candidates(wei
     rows = jnp.arange(0, 120, 7)
     unit = np.random.default_rng(0).uniform(-1, 1, (len(rows), 2))
     states = log.data.states(rows)
-    near, distance = prdc.nearest_action(log, rows, states, jnp.asarray(unit, jnp.float32), config)
+    near = prdc.nearest_action(log, rows, states, jnp.asarray(unit, jnp.float32), config)
     logged = units(log.data.actions)
     every = np.asarray(log.data.states(jnp.arange(120)))
     for i in range(len(rows)):
         apart = weight**2 * np.sum((every - np.asarray(states[i])) ** 2, axis=-1)
         apart += np.sum((logged - unit[i]) ** 2, axis=-1)
         np.testing.assert_allclose(near[i], logged[apart.argmin()], atol=1e-5)
-        assert float(distance[i]) == pytest.approx(np.sqrt(apart.min()), abs=1e-4)
 
 
 def test_prdc_looks_among_the_neighbours_of_the_state_alone():
     log = prdc_log(1)  # each state's only neighbour is itself
     config = tiny("prdc")
     rows = jnp.arange(20)
-    near, distance = prdc.nearest_action(log, rows, log.data.states(rows), jnp.ones((20, 2)), config)
+    near = prdc.nearest_action(log, rows, log.data.states(rows), jnp.ones((20, 2)), config)
     np.testing.assert_allclose(near, units(log.data.actions[:20]), atol=1e-5)
-    np.testing.assert_allclose(distance, np.linalg.norm(1 - units(log.data.actions[:20]), axis=-1), atol=1e-4)
 
 
 def test_prdc_imitates_the_nearest_action_and_follows_the_value():
@@ -95,11 +93,15 @@ def test_prdc_imitates_the_nearest_action_and_follows_the_value():
     rows, batch = drawn(log, config)
     actions = state.actor(batch.observations)
     unit = jnp.asarray(units(actions), jnp.float32)
-    near, distance = prdc.nearest_action(log, jnp.asarray(rows), batch.observations, unit, config)
+    near = prdc.nearest_action(log, jnp.asarray(rows), batch.observations, unit, config)
     value = np.asarray(following.critics.first(batch.observations, actions))
     expected = np.mean((unit - near) ** 2) - config.value_weight * value.mean() / np.abs(value).mean()
     assert float(info.actor_loss) / config.delay == pytest.approx(float(expected), rel=1e-4)
-    assert float(info.distance) / config.delay == pytest.approx(float(jnp.mean(distance)), rel=1e-5)
+    pairs = np.concatenate([batch.observations, actions], axis=-1)
+    logged, spacing = np.asarray(log.evidence.logged.pairs), float(log.evidence.spacing)
+    near_rows = np.asarray(log.evidence.logged.neighbours)[np.asarray(rows)]
+    apart = np.linalg.norm(logged[near_rows] - pairs[:, None], axis=-1).min(axis=-1)
+    assert float(info.distance) / config.delay == pytest.approx(apart.mean() / spacing, rel=1e-4)
 
 
 def test_prdc_without_neighbours_in_plain_distance_is_refused():

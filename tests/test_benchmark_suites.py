@@ -4,13 +4,15 @@ import pathlib
 
 import pytest
 
-from ploff import cli
+from ploff import cli, datasets
+from ploff.agents import METHODS
 from ploff.benchmark import estimate, run, search, tables
 from ploff.benchmark.paper import paper_methods, paper_scores
 from ploff.benchmark.plan import make_plan
 from ploff.benchmark.sources import source_of
 from ploff.benchmark.store import Store
 from ploff.benchmark.suite import family_of, parse_suite, read_suite
+from ploff.benchmark.work import stage_folder
 from ploff.datasets.catalogue import PAPER_DATASETS
 from ploff.errors import PloffError
 
@@ -145,6 +147,35 @@ def test_data_that_is_here_is_not_downloaded(tmp_path, monkeypatch):
     assert source_of("minari:mujoco/hopper/medium-v0").load == "mujoco/hopper/medium-v0"
 
 
+def test_what_would_be_downloaded_is_what_load_would_download(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLOFF_DATA", str(tmp_path))
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert source_of("hopper-medium-v2").status == "missing"  # a file of D4RL's, whatever its version
+    assert source_of("pen-human-v1").load == "D4RL/pen/human-v2"
+    assert source_of("foo-v0").status == "missing"  # no namespace: not a name of Minari's
+    assert source_of("mujoco/hopper/medium-v0").status == "download"
+    with pytest.raises(PloffError, match="hopper-medium-v2 is not here: put D4RL's hopper-medium-v2"):
+        datasets.load("hopper-medium-v2")
+    with pytest.raises(PloffError, match="unknown dataset 'foo-v0'"):
+        datasets.load("foo-v0")
+
+
+def test_two_files_of_one_name_do_not_share_folders(tmp_path):
+    places = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "log.npz").touch()
+        places.append(stage_folder(tmp_path, str(tmp_path / folder / "log.npz"), "l2"))
+    assert places[0] != places[1]
+    assert all(place.parent.name.startswith("log-") for place in places)
+    assert stage_folder(tmp_path, "sample", "l2") == tmp_path / "stages" / "sample" / "l2"
+
+
+def test_every_method_has_an_estimate():
+    assert set(METHODS) <= set(estimate.PER_THOUSAND_STEPS)
+
+
 def test_the_command_says_what_it_would_do_and_what_is_wrong_in_one_line(tmp_path, capsys):
     (tmp_path / "mine.toml").write_text('tasks = ["sample"]\nseeds = 2\n[methods.bc]\n')
     cli.main(["benchmark", str(tmp_path / "mine.toml"), "--dry-run", "--out", str(tmp_path / "out")])
@@ -153,7 +184,12 @@ def test_the_command_says_what_it_would_do_and_what_is_wrong_in_one_line(tmp_pat
     assert "jobs: 1 data, 2 run" in shown
     assert not (tmp_path / "out").exists()
     (tmp_path / "bad.toml").write_text('tasks = ["sample"]\n[methods.cb]\n')
-    for arguments in (["absent.toml"], ["bad.toml"], ["mine.toml", "--workers", "0"]):
+    for arguments in (
+        ["absent.toml"],
+        ["bad.toml"],
+        ["mine.toml", "--workers", "0"],
+        ["mine.toml", "--workers", "1", "--ray", "auto"],
+    ):
         with pytest.raises(SystemExit) as leaving:
             cli.main(
                 ["benchmark", str(tmp_path / arguments[0]), *arguments[1:], "--out", str(tmp_path / "out")]

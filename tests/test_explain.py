@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import types
 
@@ -10,8 +11,10 @@ from ploff.actions import ActionSpace
 from ploff.errors import DataError, PloffError
 from ploff.metric_training import MetricTraining, learn_metric
 from ploff.neighbors import DataDistance, Euclidean, distances_to_others
-from ploff.neighbors.explain import TABLE, Explainer, open_run, read_observation
+from ploff.neighbors.explain import Explainer, read_observation
 from ploff.neighbors.search import Exhaustive
+from ploff.pipeline.runs import open_explainer
+from ploff.pipeline.stages import TABLE
 from ploff.pseudometric import MetricConfig
 from ploff.transitions import Transitions
 
@@ -186,9 +189,46 @@ def test_the_command_explains_a_row_and_an_observation(run, capsys, tmp_path):
     assert "given action: 0.500 0.500" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("given", [(), ("--horizon", "30")])
+def test_a_metric_by_itself_explains_its_log_read_as_it_was_then(tmp_path, capsys, given):
+    data = log()
+    timeouts = {} if given else {"timeouts": data.timeouts}
+    np.savez(
+        tmp_path / "log.npz",
+        observations=data.observations[:120],
+        actions=data.actions,
+        rewards=data.rewards,
+        terminals=data.terminals,
+        **timeouts,
+    )
+    bounds = ["--action-low", "-1", "--action-high", "1"]
+    learn = ["metric", str(tmp_path / "log.npz"), "--out", str(tmp_path / "run"), "--steps", "500"]
+    cli.main([*learn, *given, *bounds, "--no-figures"])
+    cli.main(["explain", str(tmp_path / "run"), "--row", "5"])
+    assert "logged action" in capsys.readouterr().out
+
+
+def test_a_metric_is_not_learned_into_the_folder_of_a_policys_run(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"method": "bc"}')
+    with pytest.raises(SystemExit):
+        cli.main(["metric", "sample", "--out", str(tmp_path), "--steps", "500", "--no-figures"])
+    assert "is the folder of a run" in capsys.readouterr().err
+    assert (tmp_path / "config.json").read_text() == '{"method": "bc"}'
+
+
+def test_a_log_with_its_infos_is_the_same_log(run):
+    data = datasets.load(run.file)
+    carried = dataclasses.replace(data, infos={"time": np.arange(len(data))})
+    assert carried.with_standard_observations().fingerprint() == data.fingerprint()
+    assert (
+        open_explainer(run.folder, carried).row(3).distance
+        == open_explainer(run.folder, data).row(3).distance
+    )
+
+
 def test_the_learned_distance_of_a_row_is_what_the_library_says(run):
     data = datasets.load(run.file)
-    explainer = open_run(run.folder, data)
+    explainer = open_explainer(run.folder, data)
     explanation = explainer.row(11)
     others = explainer.logged.neighbour_distances(
         jnp.array([11]), data.action_space.encode(data.actions[[11]])

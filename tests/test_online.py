@@ -140,8 +140,10 @@ def test_the_command_writes_log_and_policies(tmp_path, capsys):
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(PloffError, match="multiples of 50"):
+    with pytest.raises(PloffError, match="steps must be a multiple of 50, got 120"):
         OnlineTraining(steps=120)
+    with pytest.raises(PloffError, match="first 10,000 steps, which are random: 10,000 are too few"):
+        OnlineTraining(steps=10_000)
     with pytest.raises(PloffError, match="bounded box"):
         learn_online("CartPole-v1", BRIEF, quiet=True)
     environments.register("picture", lambda **_: gym.wrappers.ReshapeObservation(Aim(), (1, 1, 1)))

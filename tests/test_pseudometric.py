@@ -368,7 +368,8 @@ def test_no_setting_is_left_out_above():
     ("change", "message"),
     [
         ({"discount": 1.0}, "discount must lie in"),
-        ({"action_weight": -1.0}, "pseudometric"),
+        ({"action_weight": -1.0}, "action_weight must not be negative, got -1"),
+        ({"estimator": "fast"}, "estimator is one of shared, literal, got 'fast'"),
         ({"rows": 0}, "at least 1"),
         ({"rows": 7}, "even"),
         ({"target_rate": 0.0}, "target_rate"),

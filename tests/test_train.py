@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import typing
 
 import jax
 import numpy as np
@@ -19,11 +20,12 @@ from metric_cases import SMALL as SMALL_METRIC
 from metric_cases import discrete_log, random_log
 from ploff import PloffError, agents, cli, datasets, storage
 from ploff.collection import collect
+from ploff.commands.train import Train
 from ploff.errors import PloffWarning, UnknownNameError
 from ploff.evaluation import evaluate
 from ploff.metric_training import MetricTraining, learn_metric, load_metric
 from ploff.pipeline import agent, pool, runs, settings, stages
-from ploff.training import Loop
+from ploff.training import Loop, refuse_difference
 
 TINY = {"hidden": "8,8", "batch": "16"}
 TINY_METRIC = {
@@ -512,6 +514,28 @@ def test_presets_differ_in_length_and_the_papers_in_settings():
     assert settings.metric_plan("default", None, {}).training == MetricTraining()
 
 
+def test_an_unknown_preset_is_named(tmp_path, swings):
+    with pytest.raises(PloffError, match="unknown preset 'papr'; did you mean 'paper'"):
+        ploff.train(swings, "bc", out=tmp_path / "run", preset="papr")  # pyright: ignore[reportArgumentType]
+
+
+def test_the_command_and_the_library_know_the_same_presets():
+    hints = typing.get_type_hints(Train)
+    assert typing.get_args(hints["preset"]) == settings.PRESETS
+
+
+def test_a_difference_is_found_on_both_sides(tmp_path):
+    was = {"dataset": "a", "arena": {"environment": "hopper"}, "config": {"hidden": [2, 3]}}
+    refuse_difference(tmp_path, was, {**was, "config": {"hidden": (2, 3)}})
+    for wanted, message in (
+        ({**was, "dataset": "b"}, "another dataset"),
+        ({**was, "arena": None}, "environment=hopper, not None"),
+        ({**was, "config": {"hidden": (2,)}}, r"hidden=\(2, 3\), not \(2,\)"),
+    ):
+        with pytest.raises(PloffError, match=message):
+            refuse_difference(tmp_path, was, wanted)
+
+
 def test_chunks_fit_between_evaluations():
     for every, chunk in ((5000, 1000), (700, 700), (1500, 750), (1009, 1), (10, 10)):
         assert settings.AgentTraining(evaluate_every=every).chunk == chunk
@@ -530,11 +554,11 @@ def test_chunks_fit_between_evaluations():
             ["sample", "--method", "bc", "--set", "batch=many"],
             "setting of bc batch is a whole number, got 'many'",
         ),
-        (["sample", "--method", "bc", "--set", "batch=0"], "batch and hidden must be at least 1"),
+        (["sample", "--method", "bc", "--set", "batch=0"], "batch must be a whole number, at least 1, got 0"),
         (["sample", "--method", "bc", "--set", "batch"], "NAME=VALUE, got 'batch'"),
         (["sample", "--method", "bc", "--environment", "hoper"], "unknown environment 'hoper'"),
         (["sample", "--method", "bc", "--environment", "Pendulum-v1"], "Pendulum-v1 has observations (3,)"),
-        (["sample", "--method", "bc", "--steps", "0"], "must be at least 1"),
+        (["sample", "--method", "bc", "--steps", "0"], "steps must be a whole number, at least 1"),
         (["sample", "--method", "bc", "--seeds", "0"], "at least one seed"),
         (["discrete.npz", "--method", "bc"], "3 discrete actions"),
         (["sample", "--metric", "nowhere/x", "--set", "metric.rows=3"], "rows must be even"),

@@ -42,6 +42,11 @@ class ActionSpace:
         """N choices, numbered from 0."""
         return cls(kind="discrete", n=int(n))
 
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "ActionSpace":
+        """What `dataclasses.asdict` gave, as JSON gives it back."""
+        return cls(**{**content, "low": tuple(content["low"]), "high": tuple(content["high"])})
+
     @property
     def width(self) -> int:
         """The length of an encoded action."""

@@ -55,6 +55,8 @@ def collect(
         space = environments.action_space_of(env)
         horizon = (env.spec.max_episode_steps if env.spec else None) or USUAL_HORIZON
     if isinstance(policy, str):
+        if noise:
+            raise PloffError("noise is for a policy's actions: those of `random` are noise already")
         policy = _uniform_policy(policy, space, seed)
     elif noise:
         policy = _noisy(policy, noise, space, seed)

@@ -17,7 +17,8 @@ from ploff.actions import ActionSpace
 from ploff.errors import PloffError, UnknownNameError
 from ploff.metric_learning import MetricState
 from ploff.pseudometric import MetricConfig, Pseudometric
-from ploff.training import Loop, Row
+from ploff.settings import counts, within
+from ploff.training import Loop, Row, refuse_difference
 from ploff.transitions import Affine, Transitions
 
 CHECKPOINT = "metric/checkpoint.eqx"
@@ -40,10 +41,12 @@ class MetricTraining:
     seed: int = 0
 
     def __post_init__(self):
-        if self.steps < 1 or self.chunk < 1 or self.check_every % self.chunk:
-            raise PloffError("steps and chunk must be positive, check_every a multiple of chunk")
-        if not 0 <= self.held_out < 1:
-            raise PloffError(f"held_out must lie in [0, 1), got {self.held_out}")
+        counts(self, "steps", "chunk", "check_every", "patience")
+        if self.check_every % self.chunk:
+            raise PloffError(
+                f"check_every must be a multiple of chunk, got {self.check_every} and {self.chunk}"
+            )
+        within(self, "[0, 1)", "held_out")
 
     @classmethod
     def paper(cls, **changes: Any) -> "MetricTraining":
@@ -160,13 +163,11 @@ def load_metric(run: str | os.PathLike[str]) -> LearnedMetric:
         raise PloffError(f"no learned metric in {run}; `ploff metric DATASET --out {run}` makes one")
     header = storage.load_header(checkpoint)
     config = config_from_json(header["config"])
-    space = ActionSpace(**{name: _hashable(value) for name, value in header["action_space"].items()})
+    space = ActionSpace.from_json(header["action_space"])
     shape = tuple(header["observation_shape"])
     metric = pseudometric.build(jax.random.key(0), shape, space, config, header["bound"])
     state, _ = storage.load_tree(checkpoint, (metric_learning.start(metric, config), _no_neighbours()))
-    units = Affine(
-        *(np.asarray(header["observation_units"][name], np.float32) for name in ("shift", "scale"))
-    )
+    units = Affine.from_json(header["observation_units"])
     metric = metric_learning.finished(state, space, header["action_difference"], config)
     return LearnedMetric(metric, config, header["bound"], units, header["history"], header["checks"])
 
@@ -253,13 +254,10 @@ def _header(
         "config": dataclasses.asdict(config),
         "seed": training.seed,
         "held_out": training.held_out,
-        "dataset": storage.fingerprint(data.in_original_units()),
+        "dataset": data.fingerprint(),
         "observation_shape": data.observation_shape,
         "action_space": dataclasses.asdict(data.action_space),
-        "observation_units": {
-            "shift": data.observation_units.shift.tolist(),
-            "scale": data.observation_units.scale.tolist(),
-        },
+        "observation_units": data.observation_units.to_json(),
         "bound": limit,
         "action_difference": action_difference,
     }
@@ -267,16 +265,8 @@ def _header(
 
 def _same_run(checkpoint: pathlib.Path, header: dict[str, Any]) -> None:
     """Refuses to go on from a checkpoint of other data or other settings, naming the first difference."""
-    found = storage.load_header(checkpoint)
-    if found["dataset"] != header["dataset"]:
-        raise PloffError(f"{checkpoint} was trained on another dataset; choose another --out, or delete it")
-    old = {**found["config"], "seed": found["seed"], "held_out": found["held_out"]}
-    new = {**header["config"], "seed": header["seed"], "held_out": header["held_out"]}
-    for name, value in new.items():
-        if _hashable(old.get(name)) != value:
-            raise PloffError(
-                f"{checkpoint} was trained with {name}={old.get(name)}, not {value}; choose another --out, or delete it"
-            )
+    found, same = storage.load_header(checkpoint), ("dataset", "config", "seed", "held_out")
+    refuse_difference(checkpoint, {name: found[name] for name in same}, {name: header[name] for name in same})
 
 
 def config_from_json(fields: dict[str, Any]) -> MetricConfig:
@@ -285,8 +275,4 @@ def config_from_json(fields: dict[str, Any]) -> MetricConfig:
     for name in fields:
         if name not in known:
             raise UnknownNameError("metric setting", name, known)
-    return MetricConfig(**{name: _hashable(value) for name, value in fields.items()})
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return MetricConfig(**storage.as_settings(fields))

@@ -30,6 +30,7 @@ from ploff.errors import PloffError
 from ploff.evaluation import evaluate
 from ploff.pipeline.policy import policy_of, save_policy
 from ploff.progress import track
+from ploff.settings import counts, not_negative
 from ploff.training import Row, not_finite, scan_updates, summarise, write_csv
 from ploff.transitions import Affine, Batch, Transitions
 
@@ -47,12 +48,16 @@ class OnlineTraining:
     seed: int = 0
 
     def __post_init__(self):
-        if min(self.steps, self.block, self.snapshot_every, self.episodes) < 1 or self.noise < 0:
+        counts(self, "steps", "block", "snapshot_every", "episodes")
+        not_negative(self, "noise", "random_steps")
+        for name in ("steps", "random_steps", "snapshot_every"):
+            if getattr(self, name) % self.block:
+                raise PloffError(f"{name} must be a multiple of {self.block}, got {getattr(self, name)}")
+        if self.steps <= self.random_steps:
             raise PloffError(
-                "steps, block, snapshot_every and episodes are at least 1, noise is not negative"
+                f"nothing is learned in the first {self.random_steps:,} steps, which are random: "
+                f"{self.steps:,} are too few"
             )
-        if self.steps % self.block or self.snapshot_every % self.block or self.random_steps % self.block:
-            raise PloffError(f"steps, random_steps and snapshot_every are multiples of {self.block}")
 
 
 class Replay(eqx.Module):

@@ -27,6 +27,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ploff.actions import ActionSpace
 from ploff.errors import PloffError
 from ploff.networks import PairEncoder, StateEncoder
+from ploff.settings import choices, counts, not_negative, positive, within
 from ploff.transitions import Transitions
 
 
@@ -51,18 +52,14 @@ class MetricConfig:
     target_rate: float = 0.005  # of the moving averages
 
     def __post_init__(self):
-        if not 0 <= self.discount < 1:
-            raise PloffError(f"discount must lie in [0, 1), got {self.discount}")
-        if min(self.action_weight, self.state_weight) < 0:
-            raise PloffError(
-                "action_weight and state_weight must not be negative: d would not be a pseudometric"
-            )
-        if min(self.rows, self.actions, self.hidden, self.embedding) < 1:
-            raise PloffError("rows, actions, hidden and embedding must be at least 1")
+        choices(self)
+        within(self, "[0, 1)", "discount")
+        not_negative(self, "action_weight", "state_weight")  # else d would not be a pseudometric
+        counts(self, "rows", "actions", "hidden", "embedding")
         if self.estimator == "shared" and self.rows % 2:
             raise PloffError(f"rows must be even, one half is paired with the other; got {self.rows}")
-        if not 0 < self.target_rate <= 1 or not self.learning_rate > 0:
-            raise PloffError("target_rate must lie in (0, 1] and learning_rate must be positive")
+        within(self, "(0, 1]", "target_rate")
+        positive(self, "learning_rate")
 
     @classmethod
     def paper(cls, **changes) -> "MetricConfig":

@@ -29,7 +29,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     partial = path.with_name(f".{path.stem}.partial-{os.getpid()}{path.suffix}")
     try:
         yield partial
-        with open(partial, "rb") as written:
+        with open(partial, "r+b") as written:
             os.fsync(written.fileno())
         os.replace(partial, path)
         _sync_folder(path.parent)
@@ -105,6 +105,11 @@ def fingerprint(tree: Any) -> str:
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(array.data)
     return digest.hexdigest()
+
+
+def as_settings(fields: dict[str, Any]) -> dict[str, Any]:
+    """Settings as JSON gives them back, with the tuples that it makes lists of."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -117,7 +117,7 @@ class Loop(Generic[State]):
         Args:
           steps: the step to stop at.
           check: measures the state; called every `check_every` steps.
-          check_every: a multiple of the chunk.
+          check_every: steps between checks; a compiled call ends at each of them.
           check_end: whether it is also called at the last step.
           settled: whether the checks so far say that training is over.
           healthy: what is wrong with a row of the history, None if nothing is.
@@ -135,7 +135,7 @@ class Loop(Generic[State]):
             with track(self.label, steps, done=self.step, quiet=quiet) as tracker:
                 check_if_due()  # the run may have been cut off between a step and its check
                 while self.step < steps and not settled(self.checks):
-                    self._advance(min(self.chunk, steps - self.step), healthy, complete)
+                    self._advance(self._stretch(steps, check_every), healthy, complete)
                     check_if_due()
                     self._show(tracker)
                     self._save_now_and_then()
@@ -160,6 +160,15 @@ class Loop(Generic[State]):
                 write_csv(self.checkpoint.with_name(f"{name}.csv"), rows)
         self._saved = time.monotonic()
 
+    def _stretch(self, steps: int, check_every: int) -> int:
+        """Steps of the next compiled call: a chunk, or what is left of it, to the next check or the end.
+
+        Chunks begin at the checks, wherever an earlier end or Ctrl-C left off.
+        """
+        since = self.step % check_every if check_every else self.step
+        to_check = check_every - since if check_every else self.chunk
+        return min(self.chunk - since % self.chunk, to_check, steps - self.step)
+
     def _resume(self, checkpoint: pathlib.Path) -> None:
         header = storage.load_header(checkpoint)
         self.state, self.memory = storage.load_tree(checkpoint, (self.state, self.memory))
@@ -176,7 +185,8 @@ class Loop(Generic[State]):
         problem = healthy(row) or not_finite(row)
         if problem:
             self.save()
-            kept = f"; the checkpoint of step {self.history[-1]['step']:,} stays" if self.history else ""
+            stays = self.checkpoint is not None and self.history
+            kept = f"; the checkpoint of step {self.history[-1]['step']:,} stays" if stays else ""
             raise DivergenceError(f"{self.label} diverged before step {row['step']:,}: {problem}{kept}")
         self.state, self.step = state, self.step + count
         self.history.append(complete(row))
@@ -208,6 +218,31 @@ def not_finite(row: Row) -> str | None:
     """Says which values are not finite, if any are."""
     names = [name for name, value in row.items() if not math.isfinite(value)]
     return f"{', '.join(names)} not finite; try a lower learning rate" if names else None
+
+
+def refuse_difference(place: pathlib.Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raises an error that names the first setting of what is in `place` that is not as it is wanted."""
+    old, new = _flat(found), _flat(wanted)
+    for path in {**new, **old}:
+        was, now, name = old.get(path), new.get(path), path.rpartition(".")[2]
+        if was == now:
+            continue
+        if name == "dataset":
+            raise PloffError(f"{place} was trained on another dataset; choose another --out, or delete it")
+        raise PloffError(
+            f"{place} was trained with {name}={was}, not {now}; choose another --out, or delete it"
+        )
+
+
+def _flat(tree: Any, path: str = "") -> dict[str, Any]:
+    """Nested settings by their paths, with lists as tuples, as JSON gives them back."""
+    if not isinstance(tree, dict):
+        return {path: tuple(tree) if isinstance(tree, list) else tree}
+    return {
+        name: value
+        for key, inner in tree.items()
+        for name, value in _flat(inner, f"{path}.{key}" if path else key).items()
+    }
 
 
 def write_csv(path: pathlib.Path, rows: list[Row]) -> None:

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ploff import storage
 from ploff.actions import ActionSpace
 from ploff.errors import PloffWarning
 from ploff.row_arrays import aligned, blocks, states_apart
@@ -47,6 +48,15 @@ class Affine(eqx.Module):
         """From the log's units to those that a learner sees."""
         return (logged - self.shift) / self.scale
 
+    def to_json(self) -> dict[str, Any]:
+        """As `from_json` reads it."""
+        return {"shift": np.asarray(self.shift).tolist(), "scale": np.asarray(self.scale).tolist()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "Affine":
+        """What `to_json` wrote."""
+        return cls(*(np.asarray(content[name], np.float32) for name in ("shift", "scale")))
+
     def invert(self, seen: Any) -> Any:
         """From what a learner sees back to the log's units."""
         return seen * self.scale + self.shift
@@ -60,6 +70,7 @@ class Origin:
     environment: str | None = None  # a name that `ploff.make_environment` knows, or a Gymnasium id
     physics: Literal["d4rl", "gymnasium"] = "gymnasium"  # whose physics its transitions obey
     reference_scores: tuple[float, float] | None = None  # returns that normalise to 0 and to 100
+    options: str = "{}"  # JSON of the keywords, beside its name, with which the environment was made
     # (array, type, dimensions) where the file writes it otherwise than it is held here: flags as floats, say
     written_as: tuple[tuple[str, str, int], ...] = ()
 
@@ -306,6 +317,15 @@ class Transitions(eqx.Module):
     def in_original_units(self) -> "Transitions":
         """Undoes every change of units."""
         return dataclasses.replace(self, observation_units=Affine.identity(), reward_units=Affine.identity())
+
+    def fingerprint(self) -> str:
+        """A digest of what was logged: the same for the same log, whatever its units and with or without infos.
+
+        The bounds of the actions belong to it: they decide what a policy's outputs mean.
+        """
+        space = self.action_space
+        bounds = (np.asarray(space.low), np.asarray(space.high), np.asarray(space.n))
+        return storage.fingerprint((dataclasses.replace(self.in_original_units(), infos={}), bounds))
 
     def nbytes(self) -> int:
         """Bytes that the container's arrays hold."""

@@ -15,7 +15,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ploff.errors import PloffError, UnknownNameError
+from ploff.errors import UnknownNameError
 
 EvidenceKind = Literal["none", "learned", "l2"]
 
@@ -28,21 +28,16 @@ class Method:
     module: str  # under ploff.agents
     config_class: str
     evidence: EvidenceKind = "none"
-    settings: tuple[tuple[str, Any], ...] = ()  # that differ from the configuration's own defaults
 
-    def config(self, preset: str = "default", **changes: Any) -> Any:
-        """The configuration with its defaults, or those of a preset, and some settings changed."""
+    def config(self, *, paper: bool = False, **changes: Any) -> Any:
+        """The configuration with its defaults, or as the paper printed it if it did, and some settings changed."""
         kind = self.config_type
-        make = kind if preset == "default" else getattr(kind, preset, None)
-        if make is None:
-            raise PloffError(
-                f"{self.name} has no preset {preset!r}; its settings are those of {kind.__name__}"
-            )
+        make = kind.paper if paper and hasattr(kind, "paper") else kind
         known = {field.name for field in dataclasses.fields(kind)}
         for name in changes:
             if name not in known:
                 raise UnknownNameError(f"setting of {self.name}", name, known)
-        return make(**{**dict(self.settings), **changes})
+        return make(**changes)
 
     @property
     def config_type(self) -> Any:

@@ -24,8 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ploff.agents.actor_critic import Actor, to_unit
 from ploff.agents.learner import Learner, StateValue
 from ploff.agents.log import Log
-from ploff.agents.settings import counts, positive, widths, within
-from ploff.errors import PloffError
+from ploff.settings import counts, positive, widths, within
 from ploff.transitions import UNKNOWN, Batch, Transitions
 
 BLOCK = 8_192  # states valued at a time
@@ -49,12 +48,11 @@ class AWRConfig:
     deviation: float = 0.4  # σ, in units of half an action's range
 
     def __post_init__(self):
-        within(self, 0, 1, "discount", "momentum", "trace")
+        within(self, "[0, 1)", "discount", "momentum")
+        within(self, "[0, 1]", "trace")
         counts(self, "batch", "critic_steps", "actor_steps")
         widths(self, "hidden")
         positive(self, "actor_rate", "critic_rate", "temperature", "largest_weight", "deviation")
-        if 1 in (self.discount, self.momentum):
-            raise PloffError("discount and momentum must lie in [0, 1)")
 
 
 class AWRState(eqx.Module):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.agents.actor_critic import Actor, to_unit
 from ploff.agents.log import Log
-from ploff.errors import PloffError
+from ploff.settings import counts, positive, widths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,9 @@ class BCConfig:
     actor_rate: float = 3e-4
 
     def __post_init__(self):
-        if self.batch < 1 or not self.hidden or min(self.hidden) < 1 or self.actor_rate <= 0:
-            raise PloffError("batch and hidden must be at least 1, actor_rate positive")
+        counts(self, "batch")
+        widths(self, "hidden")
+        positive(self, "actor_rate")
 
 
 class BCState(eqx.Module):

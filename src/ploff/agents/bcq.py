@@ -26,9 +26,10 @@ from ploff.agents.actor_critic import Body, Critic, Twins, from_unit, moved, to_
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.sampled import CANDIDATES, beside, best_of, most_mixed_value, value_each
-from ploff.agents.settings import OfflineConfig, counts, not_negative, positive, widths, within
+from ploff.agents.settings import OfflineConfig
 from ploff.agents.vae import ActionVAE, vae_loss
 from ploff.networks import observation_encoder
+from ploff.settings import counts, not_negative, positive, widths, within
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class BCQConfig(OfflineConfig):
         positive(self, "vae_rate")
         widths(self, "vae_hidden")
         not_negative(self, "perturbation")
-        within(self, 0, 1, "smaller_share")
+        within(self, "[0, 1]", "smaller_share")
         counts(self, "samples")
 
 

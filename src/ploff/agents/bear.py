@@ -26,9 +26,9 @@ from ploff.agents.gaussian import SquashedGaussian
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.sampled import CANDIDATES, best_of, fixed_key, most_mixed_value
-from ploff.agents.settings import OfflineConfig, counts, not_negative, positive, widths, within
+from ploff.agents.settings import OfflineConfig
 from ploff.agents.vae import ActionVAE, vae_loss
-from ploff.errors import PloffError
+from ploff.settings import choices, counts, not_negative, positive, widths, within
 
 LOG_MULTIPLIERS = (-5.0, 10.0)
 Kernel = Literal["gaussian", "laplacian"]
@@ -56,9 +56,8 @@ class BEARConfig(OfflineConfig):
         not_negative(self, "threshold", "warmup")
         counts(self, "matched_samples", "samples")
         widths(self, "vae_hidden")
-        within(self, 0, 1, "smaller_share")
-        if self.kernel not in ("gaussian", "laplacian"):
-            raise PloffError(f"kernel must be gaussian or laplacian, got {self.kernel!r}")
+        within(self, "[0, 1]", "smaller_share")
+        choices(self)
 
 
 class BEARState(eqx.Module):

@@ -24,7 +24,8 @@ from ploff.agents.actor_critic import Twins, moved
 from ploff.agents.gaussian import SquashedGaussian
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
-from ploff.agents.settings import OfflineConfig, not_negative, positive, widths
+from ploff.agents.settings import OfflineConfig
+from ploff.settings import not_negative, positive, widths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

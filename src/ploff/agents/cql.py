@@ -31,7 +31,8 @@ from ploff.agents.gaussian import SquashedGaussian
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.sampled import values_of_both
-from ploff.agents.settings import OfflineConfig, counts, not_negative, positive
+from ploff.agents.settings import OfflineConfig
+from ploff.settings import counts, not_negative, positive
 from ploff.transitions import Batch
 
 LOG_WEIGHTS = (-20.0, math.log(1e6))  # of the multiplier
@@ -167,7 +168,7 @@ def conservative_loss(
     soft = jax.nn.logsumexp(unit * proposed / config.softness - proposals.log_density, axis=1)
     gaps = config.weight * jnp.mean(config.softness * soft - unit * logged[:, :rows], axis=-1)
     loss = jnp.square(unit) * error + gap_weight * jnp.sum(gaps - (config.threshold or 0.0))
-    return loss, (error, jnp.mean(gaps), jnp.max(logged, axis=0))
+    return loss, (error, jnp.mean(gaps), logged)
 
 
 def _actor_step(state: CQLState, log: Log, batch: Batch, key: PRNGKeyArray, config: CQLConfig):

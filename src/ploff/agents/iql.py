@@ -21,7 +21,8 @@ from ploff.agents.actor_critic import Twins, moved
 from ploff.agents.gaussian import BoundedGaussian
 from ploff.agents.learner import Learner, StateValue, bootstrapped
 from ploff.agents.log import Log
-from ploff.agents.settings import OfflineConfig, counts, positive, within
+from ploff.agents.settings import OfflineConfig
+from ploff.settings import counts, positive, within
 from ploff.transitions import Batch
 
 
@@ -38,7 +39,7 @@ class IQLConfig(OfflineConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        within(self, 0, 1, "expectile")
+        within(self, "[0, 1]", "expectile")
         positive(self, "value_rate", "temperature", "largest_weight")
         if self.return_span is not None:
             positive(self, "return_span")

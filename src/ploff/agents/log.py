@@ -39,13 +39,9 @@ class Evidence(eqx.Module):
         """The spread along one direction: logged actions vary in all of theirs, and a policy moves in one."""
         return self.spread / math.sqrt(self.logged.data.action_space.width)
 
-    def neighbour_distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
-        """The distance of each action, taken in the state of that row, to the k pairs logged nearby, in spacings."""
-        return self.logged.neighbour_distances(rows, actions) / self.spacing
-
     def distance(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B"]:
         """d_D(s, a) in states of the log, by row, in spacings: 1 is what lies between neighbours in the log."""
-        return jnp.min(self.neighbour_distances(rows, actions), axis=-1)
+        return self.logged.distance(rows, actions) / self.spacing
 
 
 class Log(eqx.Module):
@@ -64,7 +60,9 @@ class Log(eqx.Module):
             )
         rows = data.rows_with_target()
         if not len(rows):
-            raise PloffError(f"{data.origin.name} has no transition with a known successor to learn from")
+            raise PloffError(
+                f"{data.origin.name} has no transition with a terminal or a known successor to learn from"
+            )
         return cls(data.to_device(), jnp.asarray(rows, jnp.int32), evidence)
 
     def draw(self, key: PRNGKeyArray, count: int) -> tuple[Int[Array, "B"], Batch]:

@@ -30,9 +30,9 @@ from ploff.agents import td3
 from ploff.agents.actor_critic import Actor, moved
 from ploff.agents.bonus import WEIGHED, Bonus, CriticForm, backed_up, bonus, log_weights, standard_scores
 from ploff.agents.log import Evidence, Log
-from ploff.agents.settings import counts, not_negative, positive
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
+from ploff.settings import choices, counts, not_negative, positive, within
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,9 @@ class PloffConfig(TD3Config):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.averaging > 1:
-            raise PloffError(f"averaging is a share of training, at most 1, got {self.averaging}")
-        not_negative(self, "averaging", "actor_weight", "critic_weight", "sway", "focus")
+        choices(self)
+        within(self, "[0, 1]", "averaging")
+        not_negative(self, "actor_weight", "critic_weight", "sway", "focus")
         positive(self, "sharpness")
         counts(self, "neighbours")
 

@@ -16,11 +16,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
 from ploff.agents.actor_critic import to_unit
-from ploff.agents.log import Log
-from ploff.agents.settings import not_negative
+from ploff.agents.log import Evidence, Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
 from ploff.neighbors import Euclidean
+from ploff.settings import not_negative
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,10 +44,9 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: PRDCConfig) -> 
 
     def objective(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
         unit = to_unit(space, actions)
-        near, distance = nearest_action(
-            log, seen.rows, seen.batch.observations, jax.lax.stop_gradient(unit), config
-        )
+        near = nearest_action(log, seen.rows, seen.batch.observations, jax.lax.stop_gradient(unit), config)
         weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
+        distance = evidence_of(log).distance(seen.rows, jax.lax.stop_gradient(actions))
         return jnp.mean(jnp.square(unit - near)) - weight * jnp.mean(value), jnp.mean(distance)
 
     return td3.step(state, log, key, config, objective=objective)
@@ -59,17 +58,21 @@ def nearest_action(
     observations: Float[Array, "B S"],
     unit_actions: Float[Array, "B A"],
     config: PRDCConfig,
-) -> tuple[Float[Array, "B A"], Float[Array, "B"]]:
-    """The nearest pair's action in units of half its range, and how far that pair is."""
-    if log.evidence is None or not isinstance(log.evidence.logged.metric, Euclidean):
-        raise PloffError(
-            "prdc measures in plain L2; its log needs the neighbours under ploff.neighbors.Euclidean"
-        )
-    logged = log.evidence.logged
+) -> Float[Array, "B A"]:
+    """The nearest pair's action, in units of half its range."""
+    logged = evidence_of(log).logged
     states, actions = jnp.split(logged.pairs[logged.neighbours[rows]], [observations.shape[-1]], axis=-1)
     units = to_unit(log.data.action_space, actions)
     apart = config.state_weight**2 * jnp.sum(jnp.square(states - observations[:, None]), axis=-1)
     apart = apart + jnp.sum(jnp.square(units - unit_actions[:, None]), axis=-1)
     best = jnp.argmin(apart, axis=-1, keepdims=True)
-    near = jnp.take_along_axis(units, best[..., None], axis=1)[:, 0]
-    return near, jnp.sqrt(jnp.take_along_axis(apart, best, axis=-1)[:, 0])
+    return jnp.take_along_axis(units, best[..., None], axis=1)[:, 0]
+
+
+def evidence_of(log: Log) -> Evidence:
+    """The log's evidence, which must be in plain L2."""
+    if log.evidence is None or not isinstance(log.evidence.logged.metric, Euclidean):
+        raise PloffError(
+            "prdc measures in plain L2; its log needs the neighbours under ploff.neighbors.Euclidean"
+        )
+    return log.evidence

@@ -16,8 +16,8 @@ from ploff.actions import ActionSpace
 from ploff.agents import td3
 from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Log
-from ploff.agents.settings import not_negative
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
+from ploff.settings import not_negative
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -21,34 +21,24 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ploff.actions import ActionSpace
 from ploff.agents.actor_critic import Actor, Twins, moved
 from ploff.agents.log import Log
-from ploff.errors import PloffError
+from ploff.agents.settings import OfflineConfig
+from ploff.settings import counts, not_negative
 from ploff.transitions import Batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TD3Config:
+class TD3Config(OfflineConfig):
     """TD3 as the paper runs it; it is also the ablation without any bonus, TD3-Off."""
 
-    discount: float = 0.99  # γ
-    batch: int = 256  # B
-    hidden: tuple[int, ...] = (256, 256)  # widths of the actor's and the critics' hidden layers
     layer_norm: bool = False  # in the critics
-    actor_rate: float = 3e-4  # learning rates of Adam
-    critic_rate: float = 3e-4
-    target_rate: float = 0.005  # of the moving averages
     noise: float = 0.2  # on the target's action, in units of half an action's range
     noise_clip: float = 0.5
     delay: int = 2  # the actor moves every so many steps
 
     def __post_init__(self):
-        if not 0 <= self.discount < 1:
-            raise PloffError(f"discount must lie in [0, 1), got {self.discount}")
-        if self.batch < 1 or self.delay < 1 or not self.hidden or min(self.hidden) < 1:
-            raise PloffError("batch, delay and the hidden widths must be at least 1")
-        if not 0 < self.target_rate <= 1 or min(self.actor_rate, self.critic_rate) <= 0:
-            raise PloffError("target_rate must lie in (0, 1], learning rates must be positive")
-        if min(self.noise, self.noise_clip) < 0:
-            raise PloffError("noise and noise_clip must not be negative")
+        super().__post_init__()
+        counts(self, "delay")
+        not_negative(self, "noise", "noise_clip")
 
 
 class TD3State(eqx.Module):

@@ -10,6 +10,7 @@ from ploff.agents import td3
 from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
+from ploff.settings import not_negative
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,10 @@ class TD3BCConfig(TD3Config):
     """As published: α = 2.5 on standardised observations."""
 
     value_weight: float = 2.5  # α: of the normalised value against imitation
+
+    def __post_init__(self):
+        super().__post_init__()
+        not_negative(self, "value_weight")
 
 
 init, act = td3.init, td3.act

@@ -1,7 +1,7 @@
 """How long a plan will take: from what the store says of like jobs, else from what was measured on one core.
 
 The figures below are processor seconds on the bundled sample, with an evaluation of ten episodes every 2,000 steps, two
-workers on two cores.
+workers on two cores; those of the methods from `awr` on are what `benchmarks/methods.py` times on one core.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,15 @@ PER_THOUSAND_STEPS = {
     "td3-bc": 8.3,
     "ploff": 11.4,
     "ploff-l2": 10.0,
+    "awr": 3.0,
+    "iql": 10.0,
+    "prdc": 10.0,
+    "brac-v": 15.0,
+    "rebrac": 60.0,
+    "bcq": 60.0,
+    "bear": 60.0,
+    "cql": 250.0,
 }
-OTHER_METHODS = 11.4  # as long as the longest of these
 OTHER_JOBS = 10.0  # each part of a search for neighbours, say, on a log of middling size
 
 
@@ -52,7 +59,7 @@ def _one(job: Job, seen: dict[str, list[float]]) -> float:
     if name in seen:
         return thousands * sum(seen[name]) / len(seen[name])
     if job.kind in ("metric", "run"):
-        return BEGINNING + thousands * PER_THOUSAND_STEPS.get(name, OTHER_METHODS)
+        return BEGINNING + thousands * PER_THOUSAND_STEPS[name]
     return OTHER_JOBS
 
 

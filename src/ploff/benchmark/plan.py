@@ -42,9 +42,9 @@ class Plan:
         return kinds
 
 
-def make_plan(suite: Suite, columns: Sequence[Column] | None = None) -> Plan:
-    """Every job of a suite, or of some columns of it; equal jobs once."""
-    return join([runs_of(suite, column, task) for task in suite.tasks for column in columns or suite.columns])
+def make_plan(suite: Suite) -> Plan:
+    """Every job of a suite; equal jobs once."""
+    return join([runs_of(suite, column, task) for task in suite.tasks for column in suite.columns])
 
 
 def runs_of(

@@ -19,6 +19,7 @@ from multiprocessing import connection
 from typing import Any, Protocol
 
 from ploff.benchmark.jobs import Job, Outcome
+from ploff.cores import available_cores, keep_to_one_core
 from ploff.errors import PloffError
 
 WORK = "ploff.benchmark.work:perform"  # (job, folder) -> result
@@ -67,8 +68,7 @@ class LocalPool:
 
     def __init__(self, folder: str | os.PathLike[str], workers: int | None = None, target: str = WORK):
         self._context = multiprocessing.get_context("spawn")  # JAX's threads do not survive a fork
-        self._cores = available_cores()
-        self.slots = len(self._cores) if workers is None else workers
+        self.slots = len(available_cores()) if workers is None else workers
         if self.slots < 1:
             raise PloffError(f"--workers must be at least 1, got {workers}")
         self._folder, self._target = pathlib.Path(folder), target
@@ -90,7 +90,7 @@ class LocalPool:
         busy = [number for number, job in enumerate(self._jobs) if job is not None]
         waited = {self._workers[number][1]: number for number in busy}
         ready = connection.wait(list(waited))
-        return [self._collect(waited[pipe]) for pipe in ready if isinstance(pipe, connection.Connection)]
+        return [self._collect(waited[pipe]) for pipe in ready]  # pyright: ignore[reportArgumentType]
 
     def close(self) -> None:
         """Ends all workers."""
@@ -100,17 +100,11 @@ class LocalPool:
         for process, _ in self._workers:
             process.join()
 
-    @property
-    def processes(self) -> list[int]:
-        """The workers' process ids."""
-        return [process.pid or 0 for process, _ in self._workers]
-
     def _start(self, number: int) -> tuple[Any, connection.Connection]:
         here, there = self._context.Pipe()
         log = self._folder / "logs" / f"worker-{number}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        core = self._cores[number % len(self._cores)]
-        arguments = there, core, self._target, str(self._folder), str(log)
+        arguments = there, self._target, str(self._folder), str(log)
         process = self._context.Process(target=_serve, args=arguments, daemon=True, name=f"worker {number}")
         process.start()
         there.close()  # the worker's end is the worker's alone: its death then closes the pipe
@@ -129,30 +123,13 @@ class LocalPool:
         return job, outcome
 
 
-def available_cores() -> list[int]:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
-def use_one_core(core: int) -> None:
-    """Keeps this process to one core; to be called before any library has counted them.
-
-    Sums are then added in one order, whatever the machine: results do not depend on how many cores it has.
-    """
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {core})
-    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-
-
-def _serve(pipe: connection.Connection, core: int, target: str, folder: str, log: str) -> None:
+def _serve(pipe: connection.Connection, target: str, folder: str, log: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
-    use_one_core(core)
+    keep_to_one_core()
     with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
         while True:
             pipe.send(attempt(target, pipe.recv(), folder))

@@ -10,7 +10,8 @@ import uuid
 from typing import Any
 
 from ploff.benchmark.jobs import Job, Outcome
-from ploff.benchmark.pool import WORK, attempt, available_cores, use_one_core
+from ploff.benchmark.pool import WORK, attempt
+from ploff.cores import keep_to_one_core
 from ploff.errors import PloffError, require
 
 
@@ -86,30 +87,9 @@ class RayPool:
 
 
 def _run(target: str, job: Job, folder: str) -> Outcome:
-    _take_a_core()
+    keep_to_one_core()
     return attempt(target, job, folder)
 
 
 def _sees(token: str) -> bool:
     return pathlib.Path(token).exists()
-
-
-def _take_a_core() -> None:
-    """Keeps this process to a core that no other job of this machine has taken, if there is one."""
-    import fcntl
-    import tempfile
-
-    cores = available_cores()
-    for core in cores:
-        lock = os.open(
-            pathlib.Path(tempfile.gettempdir()) / f"ploff-{os.getuid()}-core-{core}.lock",
-            os.O_CREAT | os.O_RDWR,
-        )
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends
-        except BlockingIOError:
-            os.close(lock)
-            continue
-        use_one_core(core)
-        return
-    use_one_core(cores[os.getpid() % len(cores)])

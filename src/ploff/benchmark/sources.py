@@ -2,9 +2,10 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import Literal
 
-from ploff.datasets.catalogue import PAPER_DATASETS, find_file, minari_id
+from ploff.datasets.catalogue import find_file, minari_id, paper_name, where_to_put
 
 Status = Literal["bundled", "here", "download", "missing"]
 
@@ -27,9 +28,20 @@ class DataSource:
             "bundled": "comes with ploff",
             "here": f"here: {self.load}",
             "download": f"to be downloaded from Minari: {self.minari}",
-            "missing": f"not here: put D4RL's {self.task} (.hdf5) into this folder or one named by PLOFF_DATA",
+            "missing": f"not here: {where_to_put(self.task)}",
         }[self.status]
         return f"{what}{f' ({names})' if names else ''}"
+
+
+def short_name(task: str) -> str:
+    """A task as people call it; a file by its name alone."""
+    return pathlib.Path(task).stem if pathlib.Path(task).suffix else task
+
+
+def short_names(tasks: Sequence[str]) -> dict[str, str]:
+    """Each task's short name, or its own where others are called the same."""
+    short = [short_name(task) for task in tasks]
+    return {task: name if short.count(name) == 1 else task for task, name in zip(tasks, short, strict=True)}
 
 
 def source_of(task: str) -> DataSource:
@@ -38,15 +50,16 @@ def source_of(task: str) -> DataSource:
 
     if task == "sample":
         return DataSource(task=task, status="bundled", load=task)
-    d4rl, served = (task, minari_id(task)) if task in PAPER_DATASETS else (None, None)
+    d4rl = paper_name(task)
+    served = minari_id(d4rl) if d4rl else None
     names = {"task": task, "d4rl": d4rl, "minari": served}
-    if pathlib.Path(task).exists():
+    if pathlib.Path(task).is_file() or minari_format.is_dataset(pathlib.Path(task)):
         return DataSource(status="here", load=task, **names)
     if (file := find_file(task)) is not None:
         return DataSource(status="here", load=str(file), **names)
     stored = served or task.removeprefix("minari:")
     if stored in minari_format.local():
         return DataSource(status="here", load=stored, **{**names, "minari": stored})
-    if served or task.startswith("minari:") or (d4rl is None and minari_format.NAME.fullmatch(task)):
+    if served or task.startswith("minari:") or minari_format.may_be_served(task):
         return DataSource(status="download", load=stored, **{**names, "minari": stored})
     return DataSource(status="missing", load=task, **names)

@@ -49,7 +49,8 @@ class Store:
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            os.lseek(descriptor, max(size - 1, 0), os.SEEK_SET)
+            if size and os.read(descriptor, 1) != b"\n":
                 line = b"\n" + line  # behind a line that was cut off
             self._write(descriptor, line, size)
         finally:

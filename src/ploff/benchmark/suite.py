@@ -27,9 +27,8 @@ from ploff import agents
 from ploff.checks import check_file
 from ploff.datasets.catalogue import HAND, LOCOMOTION, task_of
 from ploff.errors import PloffError, UnknownNameError
-from ploff.pipeline.settings import Preset, method_config
+from ploff.pipeline.settings import Preset, check_preset, method_config
 
-PRESETS = ("default", "paper", "quick")
 FIRST_SEARCH_SEED = 1_000  # settings are not chosen on the seeds that they are then judged by
 
 
@@ -163,14 +162,12 @@ def parse_suite(content: Mapping[str, Any]) -> Suite:
         if search
         else None,
     }
-    if fields.get("preset", "default") not in PRESETS:
-        raise UnknownNameError("preset", fields["preset"], PRESETS)
+    check_preset(fields.get("preset", "default"))
     return _make(Suite, fields, "suite")
 
 
 def _column(name: str, table: Mapping[str, Any]) -> Column:
-    if table.get("preset", "default") not in PRESETS:
-        raise UnknownNameError("preset", table["preset"], PRESETS)
+    check_preset(table.get("preset", "default"))
     return _make(Column, {"name": name, "method": name, **table}, f"method {name!r}")
 
 

@@ -12,8 +12,10 @@ import numpy as np
 from ploff import statistics, storage
 from ploff.benchmark.paper import paper_scores
 from ploff.benchmark.plan import Plan
+from ploff.benchmark.sources import short_name, short_names
 from ploff.benchmark.store import Store
 from ploff.benchmark.suite import Suite, family_of
+from ploff.datasets.catalogue import paper_name
 from ploff.statistics import Scores
 
 NONE = "–"
@@ -84,11 +86,11 @@ def score_table(results: Results) -> Table:
     header = ["task"]
     for column in results.columns:
         header += [column, f"{results.paper[column]} (paper)"] if column in results.paper else [column]
-    rows, families = [], dict[str, list[str]]()
+    rows, families, labels = [], dict[str, list[str]](), short_names(results.tasks)
     for task in results.tasks:
         families.setdefault(family_of(task), []).append(task)
     for family, tasks in families.items():
-        rows += [[short_name(task), *_cells(results, [task])] for task in tasks]
+        rows += [[labels[task], *_cells(results, [task])] for task in tasks]
         if len(tasks) > 1:
             rows.append([f"mean, {family}", *_cells(results, tasks)])
     return Table("Normalised score, mean ± deviation over seeds", tuple(header), tuple(map(tuple, rows)))
@@ -101,7 +103,7 @@ def summary_table(results: Results, seed: int = 0) -> Table:
         scores = results.of_column(column)
         if scores is not None:
             measures = (statistics.interquartile_mean, statistics.mean, statistics.shortfall)
-            found = [str(statistics.interval(scores, measure, seed=seed)) for measure in measures]
+            found = [_with_interval(scores, measure, seed) for measure in measures]
             rows.append((column, str(len(scores.values)), *found))
     header = ("method", "runs", "interquartile mean", "mean", "short of 100")
     return Table("Over all tasks, with 95% stratified bootstrap intervals", header, tuple(rows))
@@ -119,9 +121,8 @@ def improvement_table(results: Results, seed: int = 0) -> Table:
 
 def run_table(results: Results) -> Table:
     """Every run's score: what the other tables are made of."""
-    rows = tuple(
-        (short_name(task), column, str(seed), repr(score)) for task, column, seed, score in results.runs
-    )
+    labels = short_names(results.tasks)
+    rows = tuple((labels[task], column, str(seed), repr(score)) for task, column, seed, score in results.runs)
     return Table("Every run", ("task", "method", "seed", "score"), rows)
 
 
@@ -164,7 +165,7 @@ def _mean_and_deviation(runs: Sequence[Sequence[float]]) -> str:
 
 
 def _paper_cell(method: str, tasks: Sequence[str]) -> str:
-    found = [paper_scores().get((task, method)) for task in tasks]
+    found = [paper_scores().get((paper_name(short_name(task)) or task, method)) for task in tasks]
     known = [score for score in found if score is not None]
     if len(known) < len(tasks):
         return NONE
@@ -175,16 +176,18 @@ def _paper_cell(method: str, tasks: Sequence[str]) -> str:
     return mean if not deviations else f"{mean} ± {np.mean(deviations):.1f}"
 
 
+def _with_interval(scores: Scores, measure: statistics.Measure, seed: int) -> str:
+    found = statistics.interval(scores, measure, seed=seed)
+    return str(found) if scores.sizes.min() > 1 else f"{found.estimate:.1f}"  # one run says nothing of others
+
+
 def _improvement(first: Scores, second: Scores, seed: int) -> str:
     if not set(first.names) & set(second.names):
         return NONE
     found = statistics.probability_of_improvement(first, second, seed=seed)
+    if min(first.sizes.min(), second.sizes.min()) < 2:
+        return f"{found.estimate:.2f}"
     return f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
-
-
-def short_name(task: str) -> str:
-    """A task as people call it; a file by its name alone."""
-    return pathlib.Path(task).stem if pathlib.Path(task).suffix else task
 
 
 def _bars(cells: Sequence[str]) -> str:

@@ -23,12 +23,13 @@ import numpy as np
 
 from ploff import datasets, environments, neighbors, pipeline, storage
 from ploff.benchmark.jobs import Job
-from ploff.benchmark.sources import source_of
+from ploff.benchmark.sources import short_name, source_of
 from ploff.errors import PloffError
 from ploff.metric_training import MetricTraining, config_from_json, learn_metric
 from ploff.neighbors.exhaustive import Exhaustive
 from ploff.neighbors.search import SearchConfig, build_index
 from ploff.pipeline import stages
+from ploff.pipeline.arena import find_arena
 from ploff.transitions import Transitions
 
 BATCH = 16_384
@@ -54,12 +55,15 @@ def run_folder(folder: pathlib.Path, arguments: dict[str, Any]) -> pathlib.Path:
 
 def _data(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
     """Fetches the data, and makes sure that policies can be tried where it comes from."""
-    data, origin = _load(arguments["task"]), _load(arguments["task"]).origin
+    task = arguments["task"]
+    data = datasets.load(source_of(task).load)
+    origin = data.origin
     if origin.environment is None or origin.reference_scores is None:
         raise PloffError(
             f"{origin.name} does not say in which environment policies are tried, or which returns score 0 and 100"
         )
-    environments.make(origin.environment, origin.physics).close()
+    find_arena(data, origin.environment, None, quiet=True)
+    storage.write_json(_noted(folder, task), {"fingerprint": data.fingerprint()})
     mean_return = float(data.episode_returns().mean())
     return {
         "transitions": len(data),
@@ -74,7 +78,7 @@ def _data(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
 def _metric(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
     key = Job(kind="metric", arguments=arguments).key
     learned = learn_metric(
-        _load(arguments["task"]),
+        _load(arguments["task"], folder),
         config_from_json(arguments["settings"]),
         MetricTraining(**arguments["training"]),
         out=stage_folder(folder, arguments["task"], key),
@@ -143,13 +147,20 @@ def _table(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
 
 def _run(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
     place, task, seed = run_folder(folder, arguments), arguments["task"], arguments["seed"]
+    data = _load(task, folder)
+    evidence = stage_folder(folder, task, arguments["evidence"])
+    if arguments["evidence"] != "none" and not _table_of(evidence).exists():
+        raise PloffError(
+            f"{evidence} is gone, on which this run builds; put it back, or begin anew with another --out"
+        )
     run = pipeline.train(
         source_of(task).load,
         arguments["method"],
         out=place,
         seeds=[seed],
-        settings={name: _hashable(value) for name, value in arguments["settings"].items()},
-        metric=stage_folder(folder, task, arguments["evidence"]),
+        settings=storage.as_settings(arguments["settings"]),
+        metric=evidence,
+        environment=data.origin.environment,
         quiet=True,
         **arguments["training"],
     )
@@ -163,14 +174,29 @@ def _run(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=1)
-def _load(task: str) -> Transitions:
-    return datasets.load(source_of(task).load)
+def _load(task: str, folder: pathlib.Path) -> Transitions:
+    """A task's data, which must be what the suite's other results were made from."""
+    data, noted = datasets.load(source_of(task).load), _noted(folder, task)
+    if noted.exists() and storage.read_json(noted)["fingerprint"] != data.fingerprint():
+        raise PloffError(
+            f"the data of {task} is not what it was when this suite began; choose another --out for what it is now"
+        )
+    return data
+
+
+def _noted(folder: pathlib.Path, task: str) -> pathlib.Path:
+    """Where a task's data is noted, to be known again."""
+    return folder / "stages" / _file_name(task) / "data.json"
+
+
+def _table_of(place: pathlib.Path) -> pathlib.Path:
+    return place / (stages.L2_TABLE if place.name == "l2" else stages.TABLE)
 
 
 def _evidence(arguments: dict[str, Any], folder: pathlib.Path) -> Any:
     kind = "l2" if arguments["evidence"] == "l2" else "learned"
     place = stage_folder(folder, arguments["task"], arguments["evidence"])
-    return stages.parts(kind, place, _load(arguments["task"]))
+    return stages.parts(kind, place, _load(arguments["task"], folder))
 
 
 def _bounds(count: int, part: int, parts: int) -> tuple[int, int]:
@@ -178,12 +204,11 @@ def _bounds(count: int, part: int, parts: int) -> tuple[int, int]:
 
 
 def _file_name(task: str) -> str:
-    """A task's name as a folder's; a file is named by its name without its place."""
-    return re.sub(r"[^\w.+-]+", "-", pathlib.Path(task).stem if pathlib.Path(task).suffix else task)
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    """A task's name as a folder's; a file's by its name, and a digest of its place: others may be called the same."""
+    readable = re.sub(r"[^\w.+-]+", "-", short_name(task))
+    if short_name(task) == task:
+        return readable
+    return f"{readable}-{hashlib.blake2b(task.encode(), digest_size=3).hexdigest()}"
 
 
 _WORK: dict[str, Callable[[dict[str, Any], pathlib.Path], dict[str, Any]]] = {

@@ -28,10 +28,12 @@ class Benchmark:
         from rich.markdown import Markdown
 
         from ploff.benchmark import run, tables
-        from ploff.benchmark.pool import available_cores
         from ploff.benchmark.suite import read_suite
+        from ploff.cores import available_cores
         from ploff.errors import PloffError
 
+        if self.workers is not None and self.ray is not None:
+            raise PloffError("--workers counts processes on this machine; a Ray cluster counts its own")
         suite = read_suite(self.suite)
         out = self.out or pathlib.Path("runs") / suite.name
         console = Console(highlight=False)

@@ -39,7 +39,6 @@ class Reading:
     action_low: tuple[float, ...] | None = None  # lower bounds of the actions, one for all or one a dimension
     action_high: tuple[float, ...] | None = None  # upper bounds
     choices: int | None = None  # number of actions, where they are choices
-    environment: str | None = None  # where a policy is to be tried
     columns: tyro.conf.UseAppendAction[
         tuple[tuple[str, ...], ...]
     ] = ()  # a table's columns, as observations=speed,angle actions=force
@@ -66,6 +65,8 @@ class Show(Reading):
     """A file, a Minari folder, or a name that `ploff data list` shows."""
     format: Format | None = None
     """The file's format, if it does not show it."""
+    environment: str | None = None
+    """Where a policy is to be tried."""
 
     def run(self) -> None:
         """Prints a card."""
@@ -79,7 +80,7 @@ class Show(Reading):
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PloffWarning)
-            transitions = load(self.name, format=self.format, **self.options())
+            transitions = load(self.name, format=self.format, environment=self.environment, **self.options())
         card = Table.grid(padding=(0, 2))
         for label, text in summary(transitions):
             card.add_row(label, text)
@@ -101,6 +102,8 @@ class Convert(Reading):
     """The target's format, if its suffix does not show it."""
     source_format: Format | None = None
     """The source's format, likewise."""
+    environment: str | None = None
+    """Where a policy is to be tried, to be written into the target."""
     force: bool = False
     """Replace what is there."""
 
@@ -114,6 +117,7 @@ class Convert(Reading):
             format=self.source_format,
             to=self.format,
             overwrite=self.force,
+            environment=self.environment,
             **self.options(),
         )
         _print(f"wrote {written}")
@@ -129,14 +133,14 @@ class Collect:
     """FILE.hdf5, .npz, .parquet or .csv."""
     policy: str = "random"
     """Who acts: `random`, a run folder that `ploff train` made, or a policy's file."""
-    noise: float = 0.0
+    noise: float | None = None
     """Deviation of the noise on a policy's actions, in units of half an action's range."""
     train: int | None = None
     """Train TD3 for so many steps in the environment instead, and log them all; policies are kept beside the log."""
-    snapshot_every: int = 10_000
-    """Steps between the policies that are kept."""
-    transitions: int = 10_000
-    """How many to log."""
+    snapshot_every: int | None = None
+    """Steps between the policies that are kept, with --train; 10,000 unless it is given."""
+    transitions: int | None = None
+    """How many to log, without --train; 10,000 unless it is given."""
     seed: int = 0
     """Decides the episodes and the policy's actions."""
     physics: Literal["d4rl", "gymnasium"] = "d4rl"
@@ -156,13 +160,16 @@ class Collect:
 
     def _collected(self):
         from ploff.collection import collect
+        from ploff.errors import PloffError
         from ploff.pipeline import load_policy
 
+        if self.snapshot_every is not None:
+            raise PloffError("--snapshot-every is for --train: nothing is learned without it")
         return collect(
             self.environment,
             policy="random" if self.policy == "random" else load_policy(self.policy),
-            transitions=self.transitions,
-            noise=self.noise,
+            transitions=10_000 if self.transitions is None else self.transitions,
+            noise=self.noise or 0.0,
             seed=self.seed,
             physics=self.physics,
             quiet=False,
@@ -172,12 +179,15 @@ class Collect:
         from ploff.errors import PloffError
         from ploff.online import OnlineTraining, learn_online
 
-        if self.policy != "random" or self.noise:
-            raise PloffError("--train learns a policy of its own: leave out --policy and --noise")
+        if self.policy != "random" or self.noise is not None or self.transitions is not None:
+            raise PloffError(
+                "--train learns a policy of its own and logs every step: leave out --policy, --noise and --transitions"
+            )
         assert self.train is not None
+        lengths = {} if self.snapshot_every is None else {"snapshot_every": self.snapshot_every}
         outcome = learn_online(
             self.environment,
-            OnlineTraining(steps=self.train, snapshot_every=self.snapshot_every, seed=self.seed),
+            OnlineTraining(steps=self.train, seed=self.seed, **lengths),
             physics=self.physics,
             snapshots=self.out.with_name(f"{self.out.stem}-policies"),
         )

@@ -66,7 +66,8 @@ def _print(explanation) -> None:
     console = Console(highlight=False)
     console.print(f"{explanation.origin} action: {_vector(explanation.action)}")
     console.print(
-        f"distance to the data: {explanation.distance:.4g} ({_in_spacings(explanation)}), percentile "
+        f"distance to the data: {explanation.distance:.4g} ({explanation.distance / explanation.spacing:.2f} of "
+        f"the log's spacing), percentile "
         f"{explanation.percentile:.1f} of the log's own distances ({explanation.sampled:,} logged pairs)"
     )
     table = Table("row", "episode", "step", "action", "reward", "distance", box=None, pad_edge=False)
@@ -74,12 +75,6 @@ def _print(explanation) -> None:
         numbers = (f"{item.row}", f"{item.episode}", f"{item.step}")
         table.add_row(*numbers, _vector(item.action), f"{item.reward:.4g}", f"{item.distance:.4g}")
     console.print(table)
-
-
-def _in_spacings(explanation) -> str:
-    if explanation.spacing == 0:
-        return "the log's spacing is 0: most pairs have a copy"
-    return f"{explanation.distance / explanation.spacing:.2f} of the log's spacing"
 
 
 def _vector(action) -> str:

@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 import tyro
 
+from ploff.commands.data import Reading
+
 
 @dataclasses.dataclass
-class Metric:
+class Metric(Reading):
     """Learn the pseudometric of a log. Run again with the same --out, it goes on where it stopped."""
 
     dataset: Annotated[str, tyro.conf.Positional]  # a name that `ploff data list` shows, or a file
@@ -28,21 +30,19 @@ class Metric:
 
     def run(self) -> None:
         """Loads, learns, draws, and says what was reached."""
-        from ploff import datasets, storage
+        from ploff import datasets
         from ploff.metric_training import MetricTraining, learn_metric
+        from ploff.pipeline import runs, stages
         from ploff.progress import console
         from ploff.pseudometric import MetricConfig
 
-        data = datasets.load(self.dataset)
+        runs.refuse_run(self.out)
+        data = datasets.load(self.dataset, **self.options())
         config = _make(MetricConfig, self.preset, self, exclude=("seed",))
         training = _make(MetricTraining, self.preset, self)
-        learned = learn_metric(data, config, training, out=self.out)
-        file = pathlib.Path(
-            self.dataset
-        )  # a name stays one; a file is named so that it is found from anywhere
-        storage.write_json(
-            self.out / "config.json", {"dataset": str(file.resolve()) if file.exists() else self.dataset}
-        )
+        with stages.one_at_a_time(self.out):
+            learned = learn_metric(data, config, training, out=self.out)
+            runs.write_origin(self.out, self.dataset, self.options())
         if self.figures:
             from ploff.figures.metric import draw_metric_figures
 

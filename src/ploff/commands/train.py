@@ -30,6 +30,8 @@ class Train(Reading):
     set: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
     """Settings as NAME=VALUE, several behind one --set or each behind its own: the method's, the metric's as
     metric.NAME, one of several methods' as METHOD.NAME."""
+    environment: str | None = None
+    """Where a policy is to be tried; by default where the log comes from. `none`: nowhere."""
     metric: pathlib.Path | None = None
     """Another run folder, to share its metric and neighbours."""
     metric_steps: int | None = None
@@ -53,7 +55,7 @@ class Train(Reading):
         options = {name: getattr(self, name) for name in SAME_NAMES}
         options["settings"] = pipeline.assignments([one for several in self.set for one in several])
         options["seeds"] = range(self.first_seed, self.first_seed + self.seeds)
-        options["reading"] = self.options() | {"environment": None}
+        options["reading"] = self.options()
         if len(methods) == 1:
             runs = [pipeline.train(self.dataset, methods[0], out=self.out, **options)]
         else:

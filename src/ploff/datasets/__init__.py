@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from ploff import checks
-from ploff.datasets.catalogue import PAPER_DATASETS, Entry, find_file, list_datasets, minari_id
+from ploff.datasets.catalogue import Entry, find_file, list_datasets, minari_id, paper_name, where_to_put
 from ploff.datasets.rows import Options
 from ploff.errors import DataError, UnknownNameError
 from ploff.storage import replacing
@@ -158,29 +158,25 @@ def _locate(name: str, format: str | None) -> pathlib.Path:
     if name.startswith(MINARI_PREFIX):
         return minari_format.download(name.removeprefix(MINARI_PREFIX))
     path = pathlib.Path(name)
-    if path.exists():
-        return path
+    if path.is_file() or minari_format.is_dataset(path):
+        return path  # and not the folder of a run that is called like its dataset
     found = find_file(name) if format in (None, "d4rl") else None
     if found is not None:
         return found
     if name in minari_format.local():
         return minari_format.root() / name
-    if path.suffix.lower() in SUFFIXES:
+    if path.suffix.lower() in SUFFIXES or path.exists():
         checks.check_file(path)
-    if "/" in name and not name.startswith(("/", ".")) and minari_format.NAME.fullmatch(name):
+    if minari_format.may_be_served(name):
         return minari_format.download(name)
-    if name in PAPER_DATASETS or name.rpartition("-v")[0] in PAPER_DATASETS:
-        raise DataError(_where_to_get(name))
+    if (known := paper_name(name)) is not None:
+        served = minari_id(known)
+        other = f", or load {served!r} from Minari" if served else ""
+        raise DataError(f"{name} is not here: {where_to_put(name)}{other}")
     known = [entry.name for entry in list_datasets()]
     raise UnknownNameError(
         "dataset", name, known, "(`ploff data list` shows all; a file is given by its path)"
     )
-
-
-def _where_to_get(name: str) -> str:
-    served = minari_id(name if name in PAPER_DATASETS else name.rpartition("-v")[0])
-    other = f", or load {served!r} from Minari" if served else ""
-    return f"D4RL's {name} is not here: put its .hdf5 file into this folder or one named by PLOFF_DATA{other}"
 
 
 def _target(name: str, format: str | None) -> tuple[pathlib.Path, str]:

@@ -45,6 +45,17 @@ class Entry:
     minari_id: str | None = None  # the same recordings, under the name by which Minari serves them
 
 
+def paper_name(name: str) -> str | None:
+    """The paper's dataset that a name means, whichever version it adds: 'hopper-medium' of 'hopper-medium-v2'."""
+    plain = re.sub(r"-v\d+$", "", name)
+    return plain if plain in PAPER_DATASETS else None
+
+
+def where_to_put(name: str) -> str:
+    """What to do about a dataset of D4RL's that is not here."""
+    return f"put D4RL's {name} (.hdf5) into this folder or one named by PLOFF_DATA"
+
+
 def minari_id(name: str) -> str | None:
     """Minari's name for one of the paper's datasets: it has the hand's (its locomotion data is other)."""
     task, _, quality = name.partition("-")

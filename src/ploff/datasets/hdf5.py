@@ -5,7 +5,6 @@ where they lie; zlib inflates them, which lets other threads run meanwhile. Anyt
 """
 
 import itertools
-import os
 import pathlib
 import re
 import zlib
@@ -15,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import h5py
 import numpy as np
 
+from ploff.cores import available_cores
 from ploff.errors import DataError
 
 BLOCK_ROWS = 131_072  # rows in memory at a time, at least, when an array is only looked through
@@ -70,7 +70,7 @@ class StoredRows:
     def _inflate(self, rows: np.ndarray, start: int, stop: int) -> None:
         file = np.memmap(self._dataset.file.filename, np.uint8, "r")
         bands = range(start, stop, self._chunk[0])
-        with ThreadPoolExecutor(_cores()) as pool:
+        with ThreadPoolExecutor(len(available_cores())) as pool:
             for _ in pool.map(lambda top: self._inflate_band(file, rows[top - start :], top), bands):
                 pass
 
@@ -103,7 +103,3 @@ def _packed_chunks(dataset: h5py.Dataset) -> dict[tuple[int, ...], tuple[int, in
     if len(chunks) != grid or any(chunk.filter_mask for chunk in chunks):
         return {}  # some were never written, or not compressed
     return {chunk.chunk_offset: (chunk.byte_offset, chunk.size) for chunk in chunks}
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

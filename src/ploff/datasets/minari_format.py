@@ -35,6 +35,11 @@ from ploff.transitions import UNKNOWN, Origin, Transitions
 NAME = re.compile(r"^([-\w]+/)*[-\w]+-v\d+$")
 
 
+def may_be_served(name: str) -> bool:
+    """Whether a name without `minari:` before it can only be one of Minari's: NAMESPACE/NAME-v0."""
+    return "/" in name and NAME.fullmatch(name) is not None
+
+
 def root() -> pathlib.Path:
     """Where Minari keeps its datasets."""
     return pathlib.Path(
@@ -97,14 +102,23 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
 
 
 def _origin(metadata: Mapping[str, Any]) -> Origin:
-    environment = json.loads(metadata["env_spec"])["id"] if metadata.get("env_spec") else None
+    spec = json.loads(metadata["env_spec"]) if metadata.get("env_spec") else {"id": None}
+    environment = spec["id"]
     scores = metadata.get("ref_min_score"), metadata.get("ref_max_score")
     told = None if None in scores else (float(scores[0]), float(scores[1]))  # pyright: ignore[reportArgumentType]
     return Origin(
         name=metadata["dataset_id"],
         environment=environment,
         reference_scores=told or catalogue.reference_scores(environment),
+        options=json.dumps(_options(spec)),
     )
+
+
+def _options(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """With what an environment was made: its own episode length, say, where its id has another by now."""
+    given = {name: value for name, value in (spec.get("kwargs") or {}).items() if name != "render_mode"}
+    horizon = spec.get("max_episode_steps")
+    return given if horizon is None else {**given, "max_episode_steps": horizon}
 
 
 def _rows(source: str, episodes: list[dict[str, Any]], states: Any, actions: Any) -> Rows:

@@ -233,9 +233,7 @@ def recall(description: str) -> tuple[Origin, ActionSpace]:
     scores = origin["reference_scores"]
     origin["reference_scores"] = tuple(scores) if scores else None
     origin["written_as"] = tuple(tuple(entry) for entry in origin["written_as"])
-    return Origin(**origin), ActionSpace(
-        **{**space, "low": tuple(space["low"]), "high": tuple(space["high"])}
-    )
+    return Origin(**origin), ActionSpace.from_json(space)
 
 
 def following(transitions: Transitions) -> tuple[np.ndarray | None, np.ndarray | None]:

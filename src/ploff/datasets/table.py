@@ -34,7 +34,11 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
     table = _open(path)
     source, columns = str(path), find_columns(str(path), table.column_names, options)
     checks.check_present(source, ("observations", "actions", "rewards"), columns, table.column_names)
-    arrays = {field: _values(source, table, names) for field, names in columns.items() if field != "episodes"}
+    arrays = {
+        field: _values(source, table, names, gaps=field == "next_observations")
+        for field, names in columns.items()
+        if field != "episodes"
+    }
     following = arrays.pop("next_observations", None)
     known = None
     if following is not None:
@@ -103,21 +107,25 @@ def _by_convention(field: str, conventions: Sequence[str], present: Sequence[str
     return []
 
 
-def _values(source: str, table: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """One column as it is, several side by side."""
-    columns = [_column(source, table, name) for name in names]
+def _values(source: str, table: pa.Table, names: Sequence[str], *, gaps: bool = False) -> np.ndarray:
+    """One column as it is, several side by side; a list that is missing is zeros, where there may be `gaps`."""
+    columns = [_column(source, table, name, gaps) for name in names]
     if len(columns) == 1:
         return columns[0]
     return np.stack(columns, axis=1)
 
 
-def _column(source: str, table: pa.Table, name: str) -> np.ndarray:
+def _column(source: str, table: pa.Table, name: str, gaps: bool) -> np.ndarray:
     column = table.column(name).combine_chunks()
     if _is_list(column.type):
         lengths = {len(entry) for entry in column if entry.is_valid}
-        if column.null_count or len(lengths) > 1:
+        if len(lengths) > 1 or (column.null_count and not gaps):
             raise DataError(f"{source}: the lists in column {name!r} differ in length, or some are missing")
-        return np.asarray(column.flatten()).reshape(len(column), -1)
+        there, width = ~np.asarray(column.is_null()), max(lengths, default=0)
+        logged = np.asarray(column.flatten()).reshape(-1, width)  # without those that are missing
+        values = np.zeros((len(column), width), logged.dtype)
+        values[there] = logged
+        return values
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiub":
         what = "gaps" if pa.types.is_boolean(column.type) else f"{column.type} where numbers are expected"
@@ -153,6 +161,10 @@ def _add_flags(
         arrays["terminals"] = np.zeros(count, bool)
     if "episodes" not in columns or not count:
         return
+    if table.column(columns["episodes"][0]).null_count:
+        raise DataError(
+            f"{source}: column {columns['episodes'][0]!r} has gaps: every row belongs to an episode"
+        )
     ids = table.column(columns["episodes"][0]).to_numpy()
     changes = np.ones(count, bool)
     changes[:-1] = ids[1:] != ids[:-1]

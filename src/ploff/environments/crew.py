@@ -5,7 +5,6 @@ up only the piece that it has in hand. Threads are worth it where the work lets 
 MuJoCo does while it simulates.
 """
 
-import os
 import queue
 import threading
 from collections.abc import Sequence
@@ -68,10 +67,3 @@ class Crew:
         while (piece := self._todo.get()) is not None:
             piece.step()
             self._done.put(None)
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

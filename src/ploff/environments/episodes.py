@@ -22,7 +22,8 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from ploff.environments.crew import Crew, available_cores
+from ploff.cores import available_cores
+from ploff.environments.crew import Crew
 from ploff.errors import PloffError
 
 ROWS = 16
@@ -143,7 +144,7 @@ def _extra_threads(lanes: "list[_Lane]") -> int:
     """Threads beside the caller's: only MuJoCo lets go of Python's lock, and pictures stay on one thread."""
     base: Any = lanes[0].env.unwrapped
     simulates = hasattr(base, "model") and hasattr(base, "data") and base.render_mode is None
-    return min(len(lanes), available_cores()) - 1 if simulates else 0
+    return min(len(lanes), len(available_cores())) - 1 if simulates else 0
 
 
 def _batched(policy: Policy, env: gym.Env) -> Callable[[np.ndarray], np.ndarray]:

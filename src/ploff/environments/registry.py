@@ -1,5 +1,6 @@
 """Environments by name: seven of D4RL's, those that a program registers, and every Gymnasium id."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
@@ -36,6 +37,15 @@ def register(name: str, maker: Maker | Callable[..., gym.Env]) -> None:
     if name in locomotion.TASKS or name in adroit.HORIZONS:
         raise PloffError(f"{name!r} is one of D4RL's environments; register yours under another name")
     _REGISTERED[name] = maker
+
+
+def known_everywhere(name: str) -> bool:
+    """Whether another process can make it, too: not what this program registered, here or with Gymnasium."""
+    if name in _REGISTERED:
+        return False
+    if name in names() or ":" in name:
+        return True
+    return name in gym.registry and str(gym.registry[name].entry_point).startswith("gymnasium")
 
 
 def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
@@ -94,11 +104,10 @@ def _make_by_id(name: str, options: dict[str, Any]) -> gym.Env:
     needs_mujoco = ":" not in name and "mujoco" in str(gym.spec(name).entry_point)
     if needs_mujoco:
         require("mujoco", extra="mujoco")
-        with quiet_mujoco():
-            return gym.make(name, disable_env_checker=True, **options)
     try:
-        return gym.make(name, disable_env_checker=True, **options)
-    except gym.error.Error as error:
+        with quiet_mujoco() if needs_mujoco else contextlib.nullcontext():
+            return gym.make(name, disable_env_checker=True, **options)
+    except (gym.error.Error, ImportError) as error:
         raise PloffError(f"Gymnasium cannot make {name!r}: {error}") from error
 
 

@@ -148,14 +148,14 @@ def distances_to_others(
     return _over_blocks(lambda block: _nearest_other(logged, block), rows)
 
 
-def spacing(logged: DataDistance, sample: int | None = 20_000, seed: int = 0) -> float:
+def spacing(logged: DataDistance, apart: Float[np.ndarray, "R"] | None = None) -> float:
     """σ: the median distance of a logged pair to its nearest other pair; pairs logged twice say nothing of it.
 
-    Where every pair has a copy, the spread stands in for it.
+    Where every pair has a copy, the spread stands in for it. `apart`: what `distances_to_others` gave, if it was asked.
     """
-    apart = distances_to_others(logged, sample, seed)
+    apart = distances_to_others(logged) if apart is None else apart
     apart = apart[apart > 0]
-    return float(np.median(apart)) if len(apart) else spread(logged, seed=seed)
+    return float(np.median(apart)) if len(apart) else spread(logged)
 
 
 def spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:

@@ -5,7 +5,6 @@ Shapes: N points, Q queries, k neighbours, E embedding.
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ import faiss
 import numpy as np
 from jaxtyping import Float, Int
 
+from ploff.cores import available_cores
 from ploff.errors import PloffError
 
 EVERY = 16  # one point in so many bounds how far a neighbour can be
@@ -85,19 +85,13 @@ def checked(queries: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def use_all_cores() -> None:
     """Lets faiss use the cores that this process may use, whatever another library has set."""
-    faiss.omp_set_num_threads(cores())
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return available or 1
+    faiss.omp_set_num_threads(len(available_cores()))
 
 
 def on_all_cores(function: Callable[..., T], *arguments: Iterable[Any]) -> list[T]:
     """`function` of many small problems, each on one core: threads inside a small problem wait more than they work."""
     alone = functools.partial(faiss.omp_set_num_threads, 1)
-    with matrix_products(), futures.ThreadPoolExecutor(cores(), initializer=alone) as pool:
+    with matrix_products(), futures.ThreadPoolExecutor(len(available_cores()), initializer=alone) as pool:
         return list(pool.map(function, *arguments))
 
 

@@ -18,14 +18,12 @@ from jaxtyping import Float
 
 from ploff import storage
 from ploff.errors import DataError, PloffError
-from ploff.metric_training import CHECKPOINT, load_metric
-from ploff.neighbors import DataDistance, LiveDistance, Source, distances_to_others, find_neighbours
+from ploff.neighbors import DataDistance, LiveDistance, distances_to_others, spacing
 from ploff.transitions import Transitions
 
 Policy = Callable[
     [np.ndarray], np.ndarray
 ]  # observations [B, ...] in the log's units → actions, as they are logged
-TABLE = "neighbours.table"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Explanation:
     origin: Literal["logged", "policy", "given"]
     distance: float
     percentile: float  # share of the log's own distances that are at most this one, in percent
-    spacing: float  # median of the log's own distances
+    spacing: float  # that the learners measure by: the median of the log's own distances, copies left out
     sampled: int  # logged pairs that the percentile is over
     evidence: list[Evidence]
 
@@ -60,6 +58,7 @@ class Explainer:
         """`data` is the log on the host, `logged` its distances; a policy, if given, chooses the actions."""
         self.data, self.logged, self.policy = data, logged, policy
         self.usual = np.sort(distances_to_others(logged))
+        self.spacing = spacing(logged, self.usual)
 
     def row(self, row: int, count: int = 10) -> Explanation:
         """The policy's action in a state of the log, or the logged one; that one's own row is then left out."""
@@ -108,7 +107,7 @@ class Explainer:
             origin=origin,
             distance=least,
             percentile=100.0 * np.searchsorted(self.usual, least, side="right") / len(self.usual),
-            spacing=float(np.median(self.usual)),
+            spacing=self.spacing,
             sampled=len(self.usual),
             evidence=[self._evidence(int(near[i]), float(distances[i])) for i in nearest],
         )
@@ -117,17 +116,6 @@ class Explainer:
         episode, step = self.data.locate(row)
         reward = float(self.data.rewards[row])
         return Evidence(row, episode, step, np.asarray(self.data.actions[row]), reward, distance)
-
-
-def open_run(run: str | os.PathLike[str], data: Transitions, policy: Policy | None = None) -> Explainer:
-    """An explainer for a run folder and the dataset that it was trained on; finds the neighbours if nobody has yet."""
-    learned = load_metric(run)
-    trained_on = storage.load_header(pathlib.Path(run) / CHECKPOINT)["dataset"]
-    if trained_on != storage.fingerprint(data.in_original_units()):
-        raise PloffError(f"{run} was trained on another dataset than {data.origin.name}; name the one it was")
-    source, seen = Source.of(learned.fingerprint, data), learned.in_units_of(data)
-    table = find_neighbours(pathlib.Path(run) / TABLE, learned.metric, seen, source)
-    return Explainer(seen, DataDistance.init(learned.metric, seen, np.asarray(table.rows)), policy)
 
 
 def read_observation(

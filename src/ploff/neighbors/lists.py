@@ -13,7 +13,7 @@ import faiss
 import numpy as np
 from jaxtyping import Float, Int
 
-from ploff.neighbors.exhaustive import Exhaustive, checked, matrix_products, on_all_cores, use_all_cores
+from ploff.neighbors.exhaustive import checked, matrix_products, on_all_cores, use_all_cores
 
 LIST_SIZE = 40  # points
 PARTS = 2.5  # times the root of the number of lists
@@ -89,9 +89,9 @@ class InvertedLists:
         begins = np.flatnonzero(np.diff(homes, prepend=-1))
         lists = slice(*np.searchsorted(self.parts, [self.parts[homes[0]], self.parts[homes[0]] + 1]))
         places = self._around(self.centres[lists], math.ceil(POOL * self.probes))
-        wanted = min(len(places), max(k, self.probes * LIST_SIZE))
         if len(places) < k:
-            return Exhaustive(self.points).query(queries, k)
+            places = np.arange(len(self._laid))
+        wanted = min(len(places), max(k, self.probes * LIST_SIZE))
         middle = self.centres[homes[0]]
         pool, centres = self._laid.take(places, axis=0) - middle, self.centres[homes[begins]] - middle
         around = queries - middle

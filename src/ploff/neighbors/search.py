@@ -16,9 +16,9 @@ import faiss
 import numpy as np
 from jaxtyping import Float, Int
 
-from ploff.errors import PloffError
 from ploff.neighbors.exhaustive import Exhaustive, exact_neighbours, on_all_cores
 from ploff.neighbors.lists import LIST_SIZE, InvertedLists
+from ploff.settings import counts, within
 
 MORE_PROBES = 1.05  # factor by which the effort goes up
 TUNED = 0.25  # share of the parts that the effort is tuned on
@@ -37,10 +37,8 @@ class SearchConfig:
     seed: int = 0
 
     def __post_init__(self):
-        if min(self.neighbours, self.sample, self.max_probes) < 1:
-            raise PloffError("neighbours, sample and max_probes must be at least 1")
-        if not 0 < self.target_recall <= 1:
-            raise PloffError(f"target_recall must lie in (0, 1], got {self.target_recall}")
+        counts(self, "neighbours", "sample", "max_probes")
+        within(self, "(0, 1]", "target_recall")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ploff import storage
+from ploff.cores import available_cores
 from ploff.errors import PloffError, PloffWarning
-from ploff.neighbors.exhaustive import cores, on_all_cores
+from ploff.neighbors.exhaustive import on_all_cores
 from ploff.neighbors.search import (
     Index,
     InvertedLists,
@@ -63,7 +64,6 @@ class NeighbourTable:
 
     rows: Int[np.ndarray, "M k"]
     report: Report
-    seconds: float  # that finding them took
 
 
 def build_table(
@@ -124,7 +124,7 @@ def load_table(path: str | os.PathLike[str], source: Source) -> NeighbourTable:
     path = pathlib.Path(path)
     remedy = "delete it, and it is made anew"
     if not path.exists():
-        raise PloffError(f"no table of neighbours at {path}")
+        raise PloffError(f"no table of neighbours at {path}; `find_neighbours` makes it")
     header = storage.load_header(path)
     if header.get("format") != FORMAT:
         raise PloffError(f"{path} is not a table of neighbours that this version reads; {remedy}")
@@ -138,7 +138,7 @@ def load_table(path: str | os.PathLike[str], source: Source) -> NeighbourTable:
     if found != expected:
         raise PloffError(f"{path} is cut off or damaged: {found:,} bytes where {expected:,} belong; {remedy}")
     rows = np.memmap(path, np.int32, "r", HEADER_BYTES, shape)
-    return NeighbourTable(rows, Report(**header["report"]), header["seconds"])
+    return NeighbourTable(rows, Report(**header["report"]))
 
 
 def _allocate(path: pathlib.Path, states: int, neighbours: int) -> np.memmap:
@@ -175,7 +175,7 @@ def _write(rows: Array2D, states: Int[np.ndarray, "B"], found: Int[np.ndarray, "
     def write(part: slice) -> None:
         rows[states[part]] = _self_first(found[part], states[part])
 
-    step = len(states) // (4 * cores()) + 1
+    step = len(states) // (4 * len(available_cores())) + 1
     on_all_cores(write, [slice(i, i + step) for i in range(0, len(states), step)])
 
 

@@ -24,7 +24,7 @@ from ploff.pipeline.arena import Arena
 from ploff.pipeline.policy import FILE, policy_of, save_policy
 from ploff.pipeline.settings import AgentTraining
 from ploff.pipeline.sinks import Sink, open_sink
-from ploff.training import Loop, Row
+from ploff.training import Loop, Row, refuse_difference
 from ploff.transitions import Transitions
 
 CHECKPOINT = "checkpoint.eqx"
@@ -117,7 +117,8 @@ def check_same(job: Job, metric: str | None = None) -> None:
         raise PloffError(f"{job.folder} was trained with another metric; choose another --out, or delete it")
     if header["step"] > job.training.steps:
         raise PloffError(
-            f"{job.folder} has been trained for {header['step']:,} steps, more than {job.training.steps:,}"
+            f"{job.folder} has been trained for {header['step']:,} steps, more than {job.training.steps:,}; "
+            "give as many or more --steps, or choose another --out"
         )
 
 
@@ -125,19 +126,6 @@ def steps_done(job: Job) -> int:
     """The step that a job would go on from."""
     checkpoint = job.folder / CHECKPOINT
     return storage.load_header(checkpoint)["step"] if checkpoint.exists() else 0
-
-
-def refuse_difference(folder: pathlib.Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Raises an error that names the first setting that is not as it was."""
-    old, new = _flat(found), _flat(wanted)
-    for name in new:
-        if old.get(name) == new[name]:
-            continue
-        if name == "dataset":
-            raise PloffError(f"{folder} was trained on another dataset; choose another --out, or delete it")
-        raise PloffError(
-            f"{folder} was trained with {name}={old.get(name)}, not {new[name]}; choose another --out, or delete it"
-        )
 
 
 def evaluation_seed(seed: int, step: int) -> int:
@@ -183,6 +171,7 @@ class _Watcher:
             seed=evaluation_seed(self.job.seed, step),
             physics=arena.physics,
             references=arena.references,
+            options=arena.options,
         )
         storage.write_json(self.job.folder / "evaluation.json", {"step": step, **outcome.to_json()})
         row = {"mean_return": outcome.mean_return}
@@ -208,10 +197,3 @@ class _Watcher:
         step, values = int(row["step"]), {name: value for name, value in row.items() if name != "step"}
         self.sink.write(step, values)
         self.report(step, values)
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested settings under one name each, with lists as tuples, as JSON gives them back."""
-    if not isinstance(tree, dict):
-        return {prefix: tuple(tree) if isinstance(tree, list) else tree}
-    return {name: value for key, inner in tree.items() for name, value in _flat(inner, key).items()}

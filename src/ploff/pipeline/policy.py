@@ -65,7 +65,7 @@ def save_policy(
         "settings": dataclasses.asdict(config),
         "observation_shape": policy.shape,
         "action_space": dataclasses.asdict(space),
-        "units": {"shift": policy.units.shift, "scale": policy.units.scale},
+        "units": policy.units.to_json(),
         "kept": policy.kept,
         **about,
     }
@@ -77,16 +77,16 @@ def load_policy(run: str | os.PathLike[str], seed: int | None = None) -> Policy:
     path = find_policy(pathlib.Path(run), seed)
     header = storage.load_header(path)
     if header.get("format") != FORMAT:
-        raise PloffError(f"{path} is not a policy that this version reads")
+        raise PloffError(f"{path} is not a policy that this version reads; train it again")
     method = agents.method(header["method"])
-    config = method.config(**{name: _hashable(value) for name, value in header["settings"].items()})
-    space = ActionSpace(**{name: _hashable(value) for name, value in header["action_space"].items()})
+    config = method.config(**storage.as_settings(header["settings"]))
+    space = ActionSpace.from_json(header["action_space"])
     shapes = _shapes(header["method"], config, tuple(header["observation_shape"]), space)
     leaves, structure, static = _parted(shapes, _is_shape)
     kept = tuple(header["kept"])
     arrays = storage.load_tree(path, [leaves[place] for place in kept])
     state = _rebuilt(dict(zip(kept, arrays, strict=True)), structure, static)
-    units = Affine(*(jnp.asarray(header["units"][name], jnp.float32) for name in ("shift", "scale")))
+    units = jax.tree.map(jnp.asarray, Affine.from_json(header["units"]))
     return Policy(state, units, method.act, kept, tuple(header["observation_shape"]))
 
 
@@ -159,7 +159,3 @@ def _parted(state: Any, is_array: Callable[[Any], bool]) -> tuple[list, Any, Any
 
 def _is_shape(leaf: Any) -> bool:
     return isinstance(leaf, jax.ShapeDtypeStruct)
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

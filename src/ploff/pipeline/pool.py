@@ -21,6 +21,7 @@ from typing import Any
 
 import jax
 
+from ploff.cores import available_cores
 from ploff.environments import registry
 from ploff.errors import PloffError, PloffWarning
 from ploff.pipeline.agent import WATCHED, Job, steps_done, train_seed
@@ -44,9 +45,9 @@ class Failure:
 
 def run_jobs(jobs: Sequence[Job], *, quiet: bool = False) -> list[Failure]:
     """Trains every job, as many at once as there are cores, and returns those that failed."""
-    cores = _cores()
+    cores = available_cores()
     if len(jobs) > 1 and len(cores) > 1 and all(map(_can_travel, jobs)):
-        return _Crowd(jobs, cores).run(quiet)
+        return _Crowd(jobs, len(cores)).run(quiet)
     return [failure for job in jobs if (failure := _here(job, alone=len(jobs) == 1, quiet=quiet))]
 
 
@@ -61,24 +62,18 @@ def _here(job: Job, *, alone: bool, quiet: bool) -> Failure | None:
     return None
 
 
-def _cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
-
-
 def _can_travel(job: Job) -> bool:
     """Whether another process can train it: an accelerator is one, and environments are registered in a process."""
-    name = None if job.arena is None else job.arena.environment
-    return jax.default_backend() == "cpu" and name not in registry._REGISTERED
+    known = job.arena is None or registry.known_everywhere(job.arena.environment)
+    return jax.default_backend() == "cpu" and known
 
 
 class _Crowd:
     """The processes, what is waiting, and how far each job is."""
 
-    def __init__(self, jobs: Sequence[Job], cores: Sequence[int]):
-        self.waiting, self.free = deque(enumerate(jobs)), list(cores)
-        self.jobs, self.running = jobs, dict[int, tuple[subprocess.Popen, int]]()
+    def __init__(self, jobs: Sequence[Job], at_once: int):
+        self.waiting, self.at_once = deque(enumerate(jobs)), at_once
+        self.jobs, self.running = jobs, dict[int, subprocess.Popen]()
         self.steps = [steps_done(job) for job in jobs]
         self.values = [dict[str, float]() for _ in jobs]
         self.failures, self.told = list[Failure](), set[int]()  # who has said how it ended
@@ -89,7 +84,7 @@ class _Crowd:
         try:
             with track(self._label(), total, done=sum(self.steps), quiet=quiet) as tracker:
                 while self.waiting or self.running:
-                    while self.waiting and self.free:
+                    while self.waiting and len(self.running) < self.at_once:
                         self._start(*self.waiting.popleft())
                     self._hear(tracker)
         except KeyboardInterrupt:
@@ -98,7 +93,7 @@ class _Crowd:
                 f"interrupted; run the same command again to go on: {self._where()}"
             ) from None
         finally:
-            for process, _ in self.running.values():
+            for process in self.running.values():
                 process.kill()
         return self.failures
 
@@ -107,16 +102,15 @@ class _Crowd:
         return f"{', '.join(methods)}: {len(self.jobs)} runs"
 
     def _start(self, number: int, job: Job) -> None:
-        core = self.free.pop()
         process = subprocess.Popen(
             [sys.executable, "-m", "ploff.pipeline.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on once
         )
-        self.running[number] = process, core
+        self.running[number] = process
         threading.Thread(target=self._listen, args=(number, process), daemon=True).start()
-        packed = pickle.dumps((core, pickle.dumps(job)))
+        packed = pickle.dumps(job)
         assert process.stdin is not None
         try:
             process.stdin.write(len(packed).to_bytes(8, "little") + packed)
@@ -155,8 +149,7 @@ class _Crowd:
             tracker.update(sum(self.steps), self._shown())
 
     def _ended(self, number: int) -> None:
-        process, core = self.running.pop(number)
-        self.free.append(core)
+        process = self.running.pop(number)
         if number not in self.told:
             how = (
                 f"signal {-process.returncode}"
@@ -185,10 +178,10 @@ class _Crowd:
 
     def _interrupt(self) -> None:
         """Passes Ctrl-C on, and waits until everyone has saved."""
-        for process, _ in self.running.values():
+        for process in self.running.values():
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGINT)
-        for process, _ in self.running.values():
+        for process in self.running.values():
             try:
                 process.wait(PATIENCE)
             except subprocess.TimeoutExpired:

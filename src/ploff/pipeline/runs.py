@@ -14,7 +14,7 @@ import math
 import os
 import pathlib
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.special import stdtrit
 
 from ploff import environments, storage
 from ploff.errors import PloffError
-from ploff.neighbors.explain import Explainer, open_run
+from ploff.neighbors.explain import Explainer
 from ploff.pipeline import stages
 from ploff.pipeline.agent import CHECKPOINT
 from ploff.pipeline.policy import FILE, Policy, load_policy, seed_of
@@ -124,6 +124,30 @@ def read_config(folder: pathlib.Path) -> dict[str, Any] | None:
     return content if "method" in content else None
 
 
+def refuse_run(folder: pathlib.Path) -> None:
+    """Refuses the folder of a policy's run to whoever would change what its metric is."""
+    if read_config(folder) is not None:
+        raise PloffError(
+            f"{folder} is the folder of a run, whose policies rest on its metric as it is; choose another --out"
+        )
+
+
+def write_origin(folder: pathlib.Path, dataset: str, reading: Mapping[str, Any]) -> None:
+    """Notes which dataset a folder's metric was learned from, and how it was read, where no policy's run does so."""
+    storage.write_json(folder / CONFIG, {"dataset": findable(dataset), "reading": given(reading)})
+
+
+def findable(dataset: str | os.PathLike[str]) -> str:
+    """A dataset's name; a file's in full, so that it is found from anywhere."""
+    path = pathlib.Path(dataset)
+    return str(path.resolve()) if path.exists() else str(dataset)
+
+
+def given(reading: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Those keywords of `ploff.load` that say something."""
+    return {name: value for name, value in (reading or {}).items() if value is not None and value != {}}
+
+
 def metric_folder(folder: pathlib.Path) -> pathlib.Path:
     """Where the metric and the neighbours of a run are."""
     config = read_config(folder)
@@ -136,9 +160,8 @@ def open_explainer(folder: pathlib.Path, data: Transitions) -> Explainer:
     if any(folder.glob(f"seed-*/{FILE}")):
         learned = load_policy(folder)
         policy = lambda observations: np.asarray(learned(observations))  # noqa: E731
-    if config is None or config["metric"]["evidence"] != "l2":
-        return open_run(metric_folder(folder), data, policy)
-    seen, logged = stages.data_distance("l2", metric_folder(folder), data)
+    measured = "l2" if config is not None and config["metric"]["evidence"] == "l2" else "learned"
+    seen, logged = stages.data_distance(measured, metric_folder(folder), data)
     return Explainer(seen, logged, policy)
 
 

@@ -4,17 +4,20 @@ A setting may be given as text (`batch=128`, `hidden=256,256`, `layer_norm=true`
 """
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ploff import agents
+from ploff import agents, storage
 from ploff.errors import PloffError, UnknownNameError
 from ploff.metric_training import MetricTraining
 from ploff.pseudometric import MetricConfig
+from ploff.settings import counts
 
 Preset = Literal["default", "paper", "quick"]
+PRESETS: tuple[Preset, ...] = typing.get_args(Preset)
 METRIC = "metric"  # before a dot: a setting of the metric
 LONGEST_CHUNK = 1000
 
@@ -28,8 +31,7 @@ class AgentTraining:
     episodes: int = 10  # of an evaluation
 
     def __post_init__(self):
-        if min(self.steps, self.evaluate_every, self.episodes) < 1:
-            raise PloffError("steps, evaluate_every and episodes must be at least 1")
+        counts(self, "steps", "evaluate_every", "episodes")
 
     @classmethod
     def paper(cls, **changes: Any) -> "AgentTraining":
@@ -43,9 +45,8 @@ class AgentTraining:
 
     @property
     def chunk(self) -> int:
-        """Steps in one compiled call: the most that fit evenly between two evaluations."""
-        most = min(LONGEST_CHUNK, self.evaluate_every)
-        return next(size for size in range(most, 0, -1) if self.evaluate_every % size == 0)
+        """Steps in one compiled call: about even parts of what lies between two evaluations."""
+        return math.ceil(self.evaluate_every / math.ceil(self.evaluate_every / LONGEST_CHUNK))
 
 
 QUICK_METRIC_STEPS = 5_000
@@ -53,15 +54,23 @@ QUICK_METRIC_STEPS = 5_000
 
 @dataclasses.dataclass(frozen=True)
 class MetricPlan:
-    """The metric that a run learns if it finds none: its settings, and which of them were asked for by name."""
+    """The metric that a run learns if it finds none: its settings, and what was asked for by name."""
 
     config: MetricConfig
     training: MetricTraining
-    asked: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()  # names of settings
+    steps: int | None = None
+
+
+def check_preset(name: str) -> None:
+    """Refuses a preset that is none."""
+    if name not in PRESETS:
+        raise UnknownNameError("preset", name, PRESETS)
 
 
 def agent_training(preset: Preset, **changes: Any) -> AgentTraining:
     """The lengths of a preset, with those changed that are not None."""
+    check_preset(preset)
     make = AgentTraining if preset == "default" else getattr(AgentTraining, preset)
     return make(**{name: value for name, value in changes.items() if value is not None})
 
@@ -75,14 +84,13 @@ def metric_plan(preset: Preset, steps: int | None, given: Mapping[str, Any]) -> 
         length: dict[str, Any] = {"steps": QUICK_METRIC_STEPS, **length}
     training = MetricTraining.paper(**length) if preset == "paper" else MetricTraining(**length)
     asked = tuple(dataclasses.asdict(config)) if preset == "paper" else tuple(settings)
-    return MetricPlan(config, training, asked)
+    return MetricPlan(config, training, asked, steps)
 
 
 def method_config(method: agents.Method, preset: Preset, given: Mapping[str, Any]) -> Any:
     """A method's configuration; the preset `paper` changes those methods alone that have one."""
     settings = typed(method.config_type, given, f"setting of {method.name}")
-    printed = preset == "paper" and hasattr(method.config_type, "paper")
-    return method.config("paper" if printed else "default", **settings)
+    return method.config(paper=preset == "paper", **settings)
 
 
 def by_owner(settings: Mapping[str, Any], methods: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -113,10 +121,11 @@ def typed(kind: Any, given: Mapping[str, Any], what: str) -> dict[str, Any]:
     for name in given:
         if name not in known:
             raise UnknownNameError(what, name, known)
-    return {
+    read = {
         name: _read(value, hints[name], f"{what} {name}") if isinstance(value, str) else value
         for name, value in given.items()
     }
+    return storage.as_settings(read)
 
 
 def _read(text: str, hint: Any, what: str) -> Any:

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +16,21 @@ from ploff import neighbors, storage
 from ploff.agents import EvidenceKind
 from ploff.agents.log import Evidence, Log
 from ploff.errors import PloffError
-from ploff.metric_training import CHECKPOINT, LearnedMetric, config_from_json, learn_metric, load_metric
+from ploff.metric_training import (
+    CHECKPOINT,
+    LearnedMetric,
+    config_from_json,
+    has_settled,
+    learn_metric,
+    load_metric,
+)
 from ploff.neighbors import DataDistance, Euclidean, Source
-from ploff.neighbors.explain import TABLE
 from ploff.pipeline.settings import MetricPlan
 from ploff.progress import console
 from ploff.quality import Embedding
 from ploff.transitions import Transitions
 
+TABLE = "neighbours.table"
 L2_TABLE = "neighbours-l2.table"
 
 
@@ -40,8 +48,7 @@ def prepare(
     """
     if kind == "none":
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder / ".stages.lock", wait=True):
+    with one_at_a_time(folder):
         if kind == "learned":
             _metric(folder, data, plan, quiet)
         metric, seen, source, path = parts(kind, folder, data)
@@ -77,10 +84,7 @@ def _metric(folder: pathlib.Path, data: Transitions, plan: MetricPlan, quiet: bo
     config, training = plan.config, plan.training
     if checkpoint.exists():
         header = storage.load_header(checkpoint)
-        if header["dataset"] != storage.fingerprint(data.in_original_units()):
-            raise PloffError(
-                f"the metric in {folder} was learned from another dataset than {data.origin.name}"
-            )
+        _refuse_other_dataset(folder, header, data)
         found = config_from_json(header["config"])
         for name in plan.asked:
             if getattr(found, name) != getattr(config, name):
@@ -89,12 +93,33 @@ def _metric(folder: pathlib.Path, data: Transitions, plan: MetricPlan, quiet: bo
                     f"the metric in {folder} was learned with {name}={was}, not {wanted}; choose another --out"
                 )
         if header.get("finished", True):
+            _refuse_other_length(folder, header, plan)
             if not quiet:
                 console.print(f"metric: that of {folder}, {header['step']:,} steps", highlight=False)
             return
         config = found
         training = dataclasses.replace(training, seed=header["seed"], held_out=header["held_out"])
     learn_metric(data, config, training, out=folder, quiet=quiet)
+
+
+def _refuse_other_length(folder: pathlib.Path, header: dict[str, Any], plan: MetricPlan) -> None:
+    """A metric that settled by itself is done; another has the steps that were asked for, or is another metric."""
+    settled = has_settled(header["checks"], plan.training)
+    if (
+        plan.steps is not None
+        and header["step"] != plan.steps
+        and not (settled and header["step"] < plan.steps)
+    ):
+        raise PloffError(
+            f"the metric in {folder} was learned for {header['step']:,} steps, not {plan.steps:,}; "
+            "leave --metric-steps out, or choose another --out"
+        )
+
+
+def metric_settings(folder: pathlib.Path) -> dict[str, Any]:
+    """What the metric in a folder is: its settings, and its steps."""
+    header = storage.load_header(folder / CHECKPOINT)
+    return {**header["config"], "steps": header["step"]}
 
 
 def parts(
@@ -105,13 +130,27 @@ def parts(
         seen = data.with_standard_observations()
         return Euclidean(), seen, Source.of(Euclidean.fingerprint(seen), data), folder / L2_TABLE
     learned: LearnedMetric = load_metric(folder)
+    _refuse_other_dataset(folder, storage.load_header(folder / CHECKPOINT), data)
     seen = learned.in_units_of(data)
     return learned.metric, seen, Source.of(learned.fingerprint, data), folder / TABLE
+
+
+def _refuse_other_dataset(folder: pathlib.Path, header: dict[str, Any], data: Transitions) -> None:
+    if header["dataset"] != data.fingerprint():
+        raise PloffError(
+            f"the metric in {folder} was learned from another dataset than {data.origin.name}; "
+            "name that one, or another folder"
+        )
 
 
 def _made_from(path: pathlib.Path, source: Source) -> bool:
     header = storage.load_header(path)
     return all(header.get(name) == wanted for name, wanted in dataclasses.asdict(source).items())
+
+
+def one_at_a_time(folder: pathlib.Path) -> contextlib.AbstractContextManager[None]:
+    """Held while the metric or the neighbours of a folder are made."""
+    return exclusive(folder / ".stages.lock", wait=True)
 
 
 @contextlib.contextmanager
@@ -128,7 +167,9 @@ def exclusive(path: pathlib.Path, *, wait: bool) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if not wait:
-                raise PloffError(f"another process is training in {path.parent}") from None
+                raise PloffError(
+                    f"another process is training in {path.parent}; wait for it, or choose another --out"
+                ) from None
             console.print(f"waiting for another process that works in {path.parent}", highlight=False)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

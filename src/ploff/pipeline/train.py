@@ -9,10 +9,19 @@ from typing import Any
 from ploff import agents, datasets, environments, storage
 from ploff.errors import PloffError
 from ploff.pipeline import stages
-from ploff.pipeline.agent import Job, check_same, refuse_difference
+from ploff.pipeline.agent import Job, check_same
 from ploff.pipeline.arena import Arena, find_arena
 from ploff.pipeline.pool import run_jobs
-from ploff.pipeline.runs import CONFIG, Run, load_run, read_config, versions, write_scores
+from ploff.pipeline.runs import (
+    CONFIG,
+    Run,
+    findable,
+    given,
+    load_run,
+    read_config,
+    versions,
+    write_scores,
+)
 from ploff.pipeline.settings import (
     METRIC,
     AgentTraining,
@@ -24,6 +33,7 @@ from ploff.pipeline.settings import (
     metric_plan,
 )
 from ploff.pipeline.sinks import check_sink
+from ploff.training import refuse_difference
 from ploff.transitions import Transitions
 
 Path = str | os.PathLike[str]
@@ -73,9 +83,9 @@ def train(
         dataset, [method], {method: folder}, pathlib.Path(metric) if metric is not None else folder,
         seeds=seeds, preset=preset, settings=settings, environment=environment, physics=physics,
         metric_steps=metric_steps, steps=steps, evaluate_every=evaluate_every, episodes=episodes, log=log,
-        reading=reading,
+        reading=reading, quiet=quiet,
     )  # fmt: skip
-    return _run(request, quiet)[0]
+    return _run(request)[0]
 
 
 def compare(dataset: Path | Transitions, methods: Sequence[str], *, out: Path, **options: Any) -> list[Run]:
@@ -84,9 +94,9 @@ def compare(dataset: Path | Transitions, methods: Sequence[str], *, out: Path, *
     The other arguments are those of `train`. A setting is for all methods, or for one as METHOD.NAME.
     """
     folders = {method: pathlib.Path(out) / method for method in methods}
-    quiet, metric = options.pop("quiet", False), options.pop("metric", None)
+    metric = options.pop("metric", None)
     shared = pathlib.Path(metric if metric is not None else out)
-    return _run(_Request.of(dataset, methods, folders, shared, **options), quiet)
+    return _run(_Request.of(dataset, methods, folders, shared, **options))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,6 +116,7 @@ class _Request:
     arena: Arena | None
     sink: str | None
     reading: dict[str, Any]
+    quiet: bool
 
     @classmethod
     def of(
@@ -123,6 +134,7 @@ class _Request:
         metric_steps: int | None = None,
         log: str | None = None,
         reading: Mapping[str, Any] | None = None,
+        quiet: bool = False,
         **lengths: int | None,
     ) -> "_Request":
         known = {name: agents.method(name) for name in methods}
@@ -137,8 +149,8 @@ class _Request:
             )
         return cls(
             data=data,
-            name=None if isinstance(dataset, Transitions) else _findable(dataset),
-            fingerprint=storage.fingerprint(data.in_original_units()),
+            name=None if isinstance(dataset, Transitions) else findable(dataset),
+            fingerprint=data.fingerprint(),
             folders=folders,
             shared=shared,
             configs=configs,
@@ -146,9 +158,10 @@ class _Request:
             plan=plan,
             preset=preset,
             seeds=_seeds(seeds),
-            arena=find_arena(data, environment, physics),
+            arena=find_arena(data, environment, physics, quiet=quiet),
             sink=log,
-            reading={name: value for name, value in (reading or {}).items() if value},
+            reading=given(reading),
+            quiet=quiet,
         )
 
     def jobs(self) -> list[Job]:
@@ -175,8 +188,6 @@ class _Request:
         """What config.json says of a method's run."""
         folder, evidence = self.folders[method], agents.method(method).evidence
         metric: dict[str, Any] = {"evidence": evidence, "folder": os.path.relpath(self.shared, folder)}
-        if evidence == "learned":
-            metric["plan"] = {**dataclasses.asdict(self.plan.config), "steps": self.plan.training.steps}
         return {
             "dataset": self.name,
             "reading": self.reading,
@@ -200,7 +211,7 @@ class _Request:
         }
 
 
-def _run(request: _Request, quiet: bool) -> list[Run]:
+def _run(request: _Request) -> list[Run]:
     jobs = request.jobs()
     configs = {folder: _claimed(request, method) for method, folder in request.folders.items()}
     for job in jobs:
@@ -210,8 +221,12 @@ def _run(request: _Request, quiet: bool) -> list[Run]:
     kinds: list[agents.EvidenceKind] = [agents.method(method).evidence for method in request.folders]
     try:
         for kind in dict.fromkeys(kinds):
-            stages.prepare(kind, request.shared, request.data, request.plan, quiet=quiet)
-        failures = run_jobs(jobs, quiet=quiet)
+            stages.prepare(kind, request.shared, request.data, request.plan, quiet=request.quiet)
+        for folder, config in configs.items():
+            if config["metric"]["evidence"] == "learned":
+                config["metric"]["settings"] = stages.metric_settings(request.shared)
+                storage.write_json(folder / CONFIG, config)
+        failures = run_jobs(jobs, quiet=request.quiet)
     except KeyboardInterrupt as interrupt:
         if interrupt.args:
             raise
@@ -253,9 +268,3 @@ def _seeds(seeds: int | Sequence[int]) -> tuple[int, ...]:
     if not chosen or min(chosen) < 0:
         raise PloffError(f"there must be at least one seed, and none below 0; got {seeds}")
     return chosen
-
-
-def _findable(dataset: Path) -> str:
-    """A dataset's name; a file's in full, so that it is found from anywhere."""
-    path = pathlib.Path(dataset)
-    return str(path.resolve()) if path.exists() else str(dataset)

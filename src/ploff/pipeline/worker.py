@@ -13,13 +13,14 @@ import traceback
 import warnings
 from typing import Any
 
+from ploff.cores import keep_to_one_core
+
 
 def main() -> None:
     """Reads a job and trains it."""
     size = int.from_bytes(sys.stdin.buffer.read(8), "little")
-    core, packed = pickle.loads(sys.stdin.buffer.read(size))
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {core})  # before JAX counts the cores and starts its threads
+    packed = sys.stdin.buffer.read(size)
+    keep_to_one_core()  # before JAX counts them and starts its threads
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     say = _speaker()
 

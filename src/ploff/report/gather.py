@@ -3,13 +3,14 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ploff import pipeline
 from ploff.benchmark import run as suites
 from ploff.benchmark.schedule import BLOCKED
-from ploff.benchmark.tables import Results, short_name
+from ploff.benchmark.sources import short_name
+from ploff.benchmark.tables import Results
 from ploff.errors import PloffError
 from ploff.metric_training import CHECKPOINT, LearnedMetric, load_metric
 from ploff.pipeline.runs import SeedResult, metric_folder, read_config
@@ -133,11 +134,11 @@ def _evidence(places: dict[pathlib.Path, Group]) -> list[Evidence]:
     found: dict[pathlib.Path, Evidence] = {}
     for folder, group in places.items():
         shared = metric_folder(folder).resolve()
-        if group.config["metric"]["evidence"] == "learned" and shared not in found and _has_metric([shared]):
+        if (
+            group.config["metric"]["evidence"] == "learned"
+            and shared not in found
+            and (shared / CHECKPOINT).exists()
+        ):
             dataset, reading = group.config["dataset"], group.config.get("reading", {})
             found[shared] = Evidence(group.task, shared, load_metric(shared), dataset, reading)
     return list(found.values())
-
-
-def _has_metric(folders: Iterable[pathlib.Path]) -> bool:
-    return all((folder / CHECKPOINT).exists() for folder in folders)

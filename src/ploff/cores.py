@@ -1,0 +1,39 @@
+"""The cores that this process may use: a container or `taskset` may leave it fewer than the machine has."""
+
+import os
+import pathlib
+import tempfile
+
+
+def available_cores() -> list[int]:
+    """Their numbers."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def keep_to_one_core() -> None:
+    """Keeps this process to a core that no other such process has, if there is one.
+
+    To be called before any library has counted the cores. Sums are then added in one order, whatever the machine:
+    results do not depend on how many cores it has.
+    """
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {_free_core()})
+
+
+def _free_core() -> int:
+    import fcntl  # wherever there is affinity
+
+    cores = available_cores()
+    for core in cores:
+        place = pathlib.Path(tempfile.gettempdir()) / f"ploff-{os.getuid()}-core-{core}.lock"
+        lock = os.open(place, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        return core
+    return cores[os.getpid() % len(cores)]

@@ -172,6 +172,20 @@ def test_two_files_of_one_name_do_not_share_folders(tmp_path):
     assert stage_folder(tmp_path, "sample", "l2") == tmp_path / "stages" / "sample" / "l2"
 
 
+def test_one_run_a_task_has_no_interval_and_versions_do_not_hide_the_papers_scores():
+    results = tables.Results(
+        {"ploff": {"hopper-medium-v2": [30.0]}, "bc": {"hopper-medium-v2": [20.0, 21.0]}},
+        (),
+        ("hopper-medium-v2",),
+        {"ploff": "PLOff"},
+    )
+    summary = {row[0]: row[2] for row in tables.summary_table(results).rows}
+    assert summary["ploff"] == "30.0"
+    assert "[" in summary["bc"]
+    assert tables.improvement_table(results).rows[0][2] == "1.00"
+    assert tables.score_table(results).rows[0][2] == str(paper_scores()["hopper-medium", "PLOff"])
+
+
 def test_every_method_has_an_estimate():
     assert set(METHODS) <= set(estimate.PER_THOUSAND_STEPS)
 

@@ -1,5 +1,6 @@
 """What workers do, on a small log with tiny networks, in this process."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 pytest.importorskip("mujoco")
 import ploff
 from benchmark_cases import InThisProcess, hopper_log, small_suite
+from metric_cases import random_log
 from ploff import neighbors
 from ploff.benchmark import run, work
 from ploff.benchmark.jobs import Job
@@ -16,6 +18,7 @@ from ploff.benchmark.schedule import run_jobs
 from ploff.benchmark.store import Store
 from ploff.neighbors.search import SearchConfig
 from ploff.pipeline import stages
+from ploff.transitions import Origin
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +106,6 @@ def test_neighbours_that_are_searched_in_parts_are_those_of_one_search(
 
 
 def test_data_that_no_policy_can_be_tried_on_is_refused_before_any_run(tmp_path):
-    import dataclasses
-
-    from metric_cases import random_log
-    from ploff.transitions import Origin
-
     path = tmp_path / "nowhere.npz"
     ploff.save(dataclasses.replace(random_log(), origin=Origin(name="nowhere")), path)
     suite = small_suite(path, methods={"bc": {}})
@@ -116,6 +114,36 @@ def test_data_that_no_policy_can_be_tried_on_is_refused_before_any_run(tmp_path)
     assert failed[0]["reason"].startswith("nowhere does not say in which environment policies are tried")
     assert all(record["reason"].startswith("what it builds on failed") for record in failed[1:])
     assert len(failed) == 3
+
+
+def test_a_suite_notices_that_its_data_or_its_stages_are_not_what_they_were(suite_folder, log, tmp_path):
+    folder, suite = suite_folder
+    copied = tmp_path / "suite"
+    shutil.copytree(folder, copied)
+    more = dataclasses.replace(suite, seeds=(0, 1, 2))
+    for stage in copied.glob("stages/*/l2"):
+        shutil.rmtree(stage)
+    store = Store(copied)
+    failed = run_jobs(make_plan(more).jobs, InThisProcess(copied), store, quiet=True)
+    assert len(failed) == 1
+    assert "l2 is gone, on which this run builds" in failed[0]["reason"]
+    (noted,) = copied.glob("stages/*/data.json")
+    noted.write_text('{"fingerprint": "of something else"}')
+    work._load.cache_clear()
+    more = dataclasses.replace(suite, seeds=(3,))
+    failed = run_jobs(make_plan(more).jobs, InThisProcess(copied), Store(copied), quiet=True)
+    assert len(failed) == 3
+    assert all("is not what it was when this suite began" in record["reason"] for record in failed)
+
+
+def test_data_that_does_not_fit_its_environment_is_refused_before_any_run(tmp_path):
+    path = tmp_path / "hopper-mine.npz"
+    origin = Origin(name="hopper-mine", environment="hopper", physics="d4rl", reference_scores=(0.0, 100.0))
+    ploff.save(dataclasses.replace(random_log(), origin=origin), path)
+    store = Store(tmp_path / "suite")
+    jobs = make_plan(small_suite(path, methods={"bc": {}})).jobs
+    failed = run_jobs(jobs, InThisProcess(store.folder), store, quiet=True)
+    assert failed[0]["reason"].startswith("hopper has observations (11,)")
 
 
 def test_a_suite_that_is_run_again_runs_nothing_and_writes_the_same_tables(suite_folder, monkeypatch):

@@ -1,5 +1,6 @@
 import csv
 import dataclasses
+import json
 import pathlib
 import re
 
@@ -230,6 +231,7 @@ def test_minaris_own_datasets_are_read_from_either_storage(data_format, monkeypa
     assert transitions.num_states == len(transitions) + 3
     assert transitions.action_space == ActionSpace.discrete(2)
     assert transitions.origin.environment == "CartPole-v1"
+    assert json.loads(transitions.origin.options) == {"max_episode_steps": 15}  # Gymnasium's own are 500
     assert transitions.origin.reference_scores == (9.0, 500.0)
     assert "pole/random-v0" in {entry.name for entry in datasets.list_datasets()}
     assert len(datasets.load("minari:pole/random-v0")) == len(transitions)
@@ -427,6 +429,41 @@ def test_bounds_without_end_that_a_file_tells_are_taken_from_the_data(tmp_path):
     with pytest.warns(PloffWarning, match="taking the actions' bounds from the data"):
         again = datasets.load(tmp_path / "free.npz")
     assert again.action_space == ActionSpace.box(data.actions.min(axis=0), data.actions.max(axis=0))
+
+
+def test_a_list_that_is_missing_is_an_unknown_next_observation_and_nothing_else_may_be(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    columns = {
+        "obs": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+        "next_obs": [[3.0, 4.0], None, [7.0, 8.0]],
+        "action": [0.1, 0.2, 0.3],
+        "reward": [1.0, 0.0, 2.0],
+        "terminal": [False, False, False],
+        "episode": [0, 0, 1],
+    }
+    path, bounds = tmp_path / "log.parquet", {"action_low": 0, "action_high": 1}
+    pyarrow.parquet.write_table(pa.table(columns), path)
+    transitions = datasets.load(path, **bounds)
+    assert (transitions.successors == UNKNOWN).tolist() == [False, True, False]
+    np.testing.assert_array_equal(transitions.next_observations()[2], [7, 8])
+    for name, gap, message in (
+        ("obs", [[1.0, 2.0], None, [5.0, 6.0]], "some are missing"),
+        ("episode", [0, None, None], "'episode' has gaps: every row belongs to an episode"),
+    ):
+        pyarrow.parquet.write_table(pa.table({**columns, name: gap}), path)
+        with pytest.raises(DataError, match=message):
+            datasets.load(path, **bounds)
+
+
+def test_a_folder_called_like_a_dataset_does_not_hide_it(tmp_path, monkeypatch):
+    write_hdf5(tmp_path / "hopper-medium-v2.hdf5", make_rows("hopper"))
+    (tmp_path / "hopper-medium-v2").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert datasets.load("hopper-medium-v2").origin.environment == "hopper"
+    with pytest.raises(DataError, match="is a folder"):
+        datasets.load(str(tmp_path / "hopper-medium-v2"))
 
 
 def test_long_lists_are_vectors_too(tmp_path):

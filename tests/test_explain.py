@@ -257,4 +257,4 @@ def test_a_run_is_not_explained_with_another_dataset(run, tmp_path, capsys):
     datasets.save(log(seed=1), tmp_path / "other.npz")
     with pytest.raises(SystemExit):
         cli.main(["explain", str(run.folder), "--row", "1", "--dataset", str(tmp_path / "other.npz")])
-    assert "trained on another dataset" in capsys.readouterr().err
+    assert "learned from another dataset than unnamed; name that one" in capsys.readouterr().err

@@ -138,6 +138,24 @@ def test_a_value_that_is_not_finite_names_itself_and_keeps_the_checkpoint(tmp_pa
     assert storage.load_header(checkpoint)["step"] == 20
 
 
+@pytest.mark.parametrize(("chunk", "every"), [(10, 50), (7, 50), (25, 50)])
+def test_checks_are_at_the_same_steps_wherever_an_earlier_run_ended(tmp_path, chunk, every):
+    def update(state, key):
+        return state + 1, Loss(loss=state * 1.0)
+
+    def loop():
+        return Loop("toy", update, jnp.asarray(0), (), seed=0, chunk=chunk, checkpoint=tmp_path / "c.eqx")
+
+    def check(loop):
+        return {"state": float(loop.state)}
+
+    for steps in (125, 300):
+        last = loop()
+        last.run(steps, check=check, check_every=every, check_end=True, quiet=True)
+    assert [row["step"] for row in last.checks] == [50, 100, 125, 150, 200, 250, 300]
+    assert all(row["state"] == row["step"] for row in last.checks)
+
+
 def test_training_stops_when_the_checks_have_settled():
     training = MetricTraining(patience=2, agreement=0.9, tolerance=0.01)
     steady = {"agreement": 0.95, "support_auc": 0.9}

@@ -116,7 +116,8 @@ def test_an_interruption_keeps_what_was_seen(monkeypatch):
     assert len(outcome.seen) == 300
 
 
-def test_the_command_writes_log_and_policies(tmp_path, capsys):
+def test_the_command_writes_log_and_policies(tmp_path, monkeypatch):
+    monkeypatch.setitem(OnlineTraining.__init__.__kwdefaults__, "random_steps", 50)
     arguments = ["data", "collect", "aim", "--train", "100", "--snapshot-every", "50"]
     cli.main([*arguments, "--out", str(tmp_path / "replay.npz")])
     assert len(datasets.load(tmp_path / "replay.npz")) == 100

@@ -11,6 +11,7 @@ import sys
 import time
 import typing
 
+import gymnasium as gym
 import jax
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ import ploff
 from metric_cases import SMALL as SMALL_METRIC
 from metric_cases import discrete_log, random_log
 from ploff import PloffError, agents, cli, datasets, storage
+from ploff.actions import ActionSpace
 from ploff.collection import collect
 from ploff.commands.train import Train
+from ploff.environments import registry
 from ploff.errors import PloffWarning, UnknownNameError
 from ploff.evaluation import evaluate
 from ploff.metric_training import MetricTraining, learn_metric, load_metric
@@ -246,8 +249,38 @@ def test_a_metric_that_was_learned_before_is_used_as_it_is(tmp_path):
     learned = learn_metric(data, SMALL_METRIC, length, out=tmp_path, quiet=True)
     ploff.train(data, "ploff", out=tmp_path, settings=TINY, **BRIEF | {"steps": 10})
     assert load_metric(tmp_path).fingerprint == learned.fingerprint
+    assert json.loads((tmp_path / "config.json").read_text())["metric"]["settings"]["steps"] == 20
+    with pytest.raises(PloffError, match="was learned for 20 steps, not 30; leave --metric-steps out"):
+        ploff.train(data, "ploff", out=tmp_path, settings=TINY, **BRIEF | {"metric_steps": 30})
     with pytest.raises(PloffError, match=r"learned with discount=0\.9, not 0\.5"):
         ploff.train(data, "ploff", out=tmp_path, settings={**TINY, "metric.discount": 0.5}, **BRIEF)
+
+
+def test_a_run_does_not_go_on_with_other_bounds_of_its_actions(tmp_path, swings):
+    ploff.train(swings, "bc", out=tmp_path, settings=TINY, **BRIEF | {"steps": 10})
+    space = swings.action_space
+    wider = dataclasses.replace(swings, action_space=ActionSpace.box(space.low, np.add(space.high, 1.0)))
+    with pytest.raises(PloffError, match="trained on another dataset"):
+        ploff.train(wider, "bc", out=tmp_path, settings=TINY, **BRIEF | {"steps": 20})
+
+
+def test_settings_may_be_lists_and_readings_zero():
+    assert settings.typed(agents.method("bc").config_type, {"hidden": [8, 8]}, "x") == {"hidden": (8, 8)}
+    reading = {"action_low": 0.0, "action_high": 1.0, "horizon": None, "columns": {}}
+    assert runs.given(reading) == {"action_low": 0.0, "action_high": 1.0}
+
+
+def test_only_environments_that_every_process_knows_are_made_in_others(monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTERED", {"here": lambda **_: None})
+    monkeypatch.setitem(gym.registry, "Mine-v0", gym.envs.registration.EnvSpec("Mine-v0", lambda: None))
+    known = ("hopper", "CartPole-v1", "package:Its-v0")
+    assert all(map(registry.known_everywhere, known))
+    assert not any(map(registry.known_everywhere, ("here", "Mine-v0", "Nobody-v0")))
+
+
+def test_an_environment_that_cannot_be_imported_is_one_line():
+    with pytest.raises(PloffError, match="Gymnasium cannot make 'no_such_package:Foo-v0'"):
+        registry.make("no_such_package:Foo-v0")
 
 
 def test_a_metric_that_was_cut_off_is_finished_first(near, tmp_path):
@@ -537,7 +570,7 @@ def test_a_difference_is_found_on_both_sides(tmp_path):
 
 
 def test_chunks_fit_between_evaluations():
-    for every, chunk in ((5000, 1000), (700, 700), (1500, 750), (1009, 1), (10, 10)):
+    for every, chunk in ((5000, 1000), (700, 700), (1500, 750), (1009, 505), (10, 10)):
         assert settings.AgentTraining(evaluate_every=every).chunk == chunk
 
 

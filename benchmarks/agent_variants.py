@@ -1,4 +1,4 @@
-"""What was tried for PLOff's default: named variants of bonus and critic on some logs, in one resumable table.
+"""What was tried for PLOff's default: named variants of bonus and critic on some logs, in resumable runs.
 
     python benchmarks/agent_variants.py DATASET … --out FOLDER [--variants default,paper] [--steps 50000] [--seeds 1]
         [--csv benchmarks/results/agent_variants.csv]

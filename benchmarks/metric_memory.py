@@ -1,6 +1,6 @@
 """Peak memory of metric learning on a million HalfCheetah-shaped transitions, in units of the dataset's own bytes.
 
-    python benchmarks/metric_memory.py [--steps 2000]
+    python benchmarks/metric_memory.py [--steps 1000]
 
 Two processes do the same work, one on a thirtieth of the data: the difference of their peaks is what the data costs,
 itself included; the interpreter and the compiler weigh the same in both.

@@ -223,7 +223,7 @@ def test_without_an_environment_a_policy_is_trained_and_watched(near, capfd):
     assert result.evaluations == []
     assert {"mean_q", "largest_q", "q_bound", "distance"} <= set(result.history[-1])
     assert result.history[-1]["distance"] > 0
-    ploff.train(random_log(), "bc", out=near.folder / "bc", settings=TINY, **BRIEF)
+    ploff.train(random_log(), "bc", out=near.folder / "bc", settings=TINY, **BRIEF | {"quiet": False})
     assert capfd.readouterr().err.count("no environment is known") == 1
 
 
@@ -392,7 +392,7 @@ def test_seeds_in_processes_end_as_each_alone_and_one_that_fails_is_named(whole,
 
 
 def test_on_one_core_seeds_follow_each_other_and_a_failure_stops_none(whole, swings, tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "_cores", lambda: [0])
+    monkeypatch.setattr(pool, "available_cores", lambda: [0])
     (tmp_path / "seed-0").mkdir()
     checkpoint = (whole.folder / "seed-0" / "checkpoint.eqx").read_bytes()
     (tmp_path / "seed-0" / "checkpoint.eqx").write_bytes(checkpoint[:-2000])
@@ -622,7 +622,7 @@ def test_a_damaged_run_folder_is_said_in_one_line(tmp_path, swings):
 
 
 def test_the_command_compares_methods_in_a_table(swings, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(pool, "_cores", lambda: [0])
+    monkeypatch.setattr(pool, "available_cores", lambda: [0])
     log = str(datasets.save(swings, tmp_path / "log.npz"))
     arguments = [
         "train",

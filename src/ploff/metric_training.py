@@ -111,7 +111,7 @@ def learn_metric(
     """Learns the pseudometric of a log (paper, algorithm 1, first half).
 
     Args:
-      data: logged transitions, as loaded; rewards are scaled to [0, 1] and observations standardised here.
+      data: logged transitions, as loaded; rewards are scaled and observations standardised here.
       config: the metric and its losses.
       training: how long, and when to stop.
       out: a run folder; training goes on from the checkpoint there, if there is one, and leaves its own.
@@ -173,7 +173,7 @@ def load_metric(run: str | os.PathLike[str]) -> LearnedMetric:
 
 
 def in_training_units(data: Transitions, config: MetricConfig) -> Transitions:
-    """Rewards in [0, 1]; observations standardised if the configuration says so, and images always."""
+    """Scaled rewards; observations standardised if the configuration says so, and images always."""
     data, images = data.with_unit_rewards(), len(data.observation_shape) > 1
     return data.with_standard_observations() if config.standardise or images else data
 

@@ -7,7 +7,7 @@ Round after round, over the whole log:
     weights:  w = min(e^{A/β}, c),  A = G − V(s) with mean 0 and deviation 1, returns and values taken anew
     actor:    `actor_steps` steps on mean w |π(s) − a|² / 2σ²,  −log of a normal density with a fixed deviation
 
-One update is one of these steps. The network gives V (1 − γ), which rewards in [0, 1] keep in [0, 1].
+One update is one of these steps. The network gives V (1 − γ), which scaled rewards keep within ±1.
 
 Shapes: B rows, N transitions, M states.
 """

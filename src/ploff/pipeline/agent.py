@@ -139,7 +139,7 @@ class _Watcher:
     def __init__(self, job: Job, log: Log, loop: Loop, sink: Sink, report: Callable[[int, Row], None]):
         self.job, self.log, self.sink, self.report = job, log, sink, report
         discount = getattr(job.config, "discount", None)
-        self.bound = None if discount is None else 1.0 / (1.0 - discount)  # rewards lie in [0, 1]
+        self.bound = None if discount is None else 1.0 / (1.0 - discount)  # no scaled reward is above 1
         self.said = any(self._above(row) for row in loop.history)
 
     def complete(self, row: Row) -> Row:

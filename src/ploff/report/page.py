@@ -41,16 +41,9 @@ def write_report(
 
 def render_page(story: Story, *, pictures: bool = True) -> str:
     """The page as HTML."""
-    told = []
-    for name, title, tell in PARTS:
-        if name == "states" and not pictures:
-            continue
-        told.append(f'<section id="{name}"><h2>{title}</h2>{tell(story)}</section>')
-    links = [
-        f'<a href="#{name}">{title}</a>'
-        for name, title, _ in PARTS
-        if f'<section id="{name}">' in "".join(told)
-    ]
+    parts = [part for part in PARTS if part[0] != "states" or pictures]
+    told = [f'<section id="{name}"><h2>{title}</h2>{tell(story)}</section>' for name, title, tell in parts]
+    links = [f'<a href="#{name}">{title}</a>' for name, title, _ in parts]
     count = sum(len(group.seeds) for group in story.groups)
     config = story.groups[0].config
     versions = ", ".join(f"{name} {version}" for name, version in config["versions"].items())

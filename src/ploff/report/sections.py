@@ -180,8 +180,12 @@ def states(story: Story) -> str:
     for evidence in story.evidence:
         try:
             data = _data(evidence)
-            if not pictures.can_be_drawn(data):
-                continue
+        except PloffError as error:
+            parts.append(note(f"{evidence.task}: {error}"))
+            continue
+        if not pictures.can_be_drawn(data):
+            continue
+        try:
             rows = pictures.draw_states(evidence.learned, data)
         except Exception as error:  # drawing depends on drivers that fail in ways of their own
             parts.append(

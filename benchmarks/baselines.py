@@ -30,7 +30,7 @@ from ploff.errors import PloffError
 from ploff.pipeline import Run, compare
 from ploff.pipeline.runs import interval
 from ploff.pipeline.settings import METRIC, assignments, by_owner
-from ploff.pipeline.stages import exclusive
+from ploff.storage import exclusive
 from ploff.training import write_csv
 
 PAPER_NAMES = {
@@ -137,7 +137,7 @@ class Record:
             for result in run.seeds
             for row in result.evaluations
         }
-        with exclusive(self.path.with_suffix(".lock"), wait=True):
+        with exclusive(self.path.with_suffix(".lock"), waiting=lambda: None):
             old = {(row["task"], row["method"], row["seed"], row["step"]): row for row in self.rows()}
             merged = list((old | fresh).values())
             write_csv(

@@ -81,14 +81,14 @@ def test_many_uniform_proposals_estimate_the_integral_of_exp_q():
     config, _, state, batch, _, _ = cql_case()
     critic, count = state.critics.network.first, 4000
     unit = jax.random.uniform(KEY, (count, config.batch, 2), minval=-1, maxval=1)
-    actions = cql.from_unit(SPACE, unit)
+    actions = SPACE.from_unit(unit)
     density = jnp.full((count, config.batch), 2 * np.log(0.5))
     _, (_, gap, _) = cql.conservative_loss(
         eqx.tree_at(lambda twins: twins.second, state.critics.network, critic),
         batch, jnp.zeros(config.batch), cql.Proposals(actions, density), 1.0, 1.0, config,
     )  # fmt: skip
     grid = np.stack(np.meshgrid(*[np.linspace(-0.99, 0.99, 40)] * 2), -1).reshape(-1, 2)
-    points = cql.from_unit(SPACE, jnp.asarray(grid, jnp.float32))
+    points = SPACE.from_unit(jnp.asarray(grid, jnp.float32))
     values = np.stack(
         [critic(batch.observations, jnp.broadcast_to(p, (config.batch, 2))) for p in points[::16]]
     )
@@ -254,7 +254,7 @@ def test_brac_penalises_the_target_and_the_actor_which_follows_the_value_once_wa
 
 def test_a_perturbation_moves_an_action_by_its_reach_at_most_and_never_out_of_the_box():
     moves = bcq.Perturbation.init(KEY, (2,), SPACE, (8, 8), 0.05)
-    actions = cql.from_unit(SPACE, jax.random.uniform(KEY, (50, 6, 2), minval=-1, maxval=1))
+    actions = SPACE.from_unit(jax.random.uniform(KEY, (50, 6, 2), minval=-1, maxval=1))
     moved = moves(jnp.zeros((6, 2)), actions)
     change = np.abs(to_units(np.asarray(moved)) - to_units(np.asarray(actions)))
     assert 0 < change.max() <= 0.05 + 1e-6

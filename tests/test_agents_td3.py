@@ -11,7 +11,7 @@ import pytest
 from metric_cases import random_log
 from ploff.actions import ActionSpace
 from ploff.agents import td3
-from ploff.agents.actor_critic import Actor, Twins, from_unit, to_unit
+from ploff.agents.actor_critic import Actor, Twins
 from ploff.agents.log import Log
 from ploff.agents.td3 import TD3Config
 from ploff.errors import PloffError
@@ -75,13 +75,13 @@ def test_the_critics_loss_is_the_sum_of_both_mean_squares():
 
 def test_the_targets_noise_differs_across_rows_is_clipped_and_stays_in_the_box():
     space = ActionSpace.box([0.0, -4.0], [2.0, 4.0])
-    middle = from_unit(space, jnp.zeros((1_000, 2)))
+    middle = space.from_unit(jnp.zeros((1_000, 2)))
     config = TD3Config(noise=0.2, noise_clip=0.3)
-    unit = np.asarray(to_unit(space, td3.smoothed(middle, jax.random.key(1), config, space)))
+    unit = np.asarray(space.to_unit(td3.smoothed(middle, jax.random.key(1), config, space)))
     assert len(np.unique(unit[:, 0])) > 800
     assert np.std(unit[:, 0]) == pytest.approx(np.std(unit[:, 1]), rel=0.1)
     assert np.abs(unit).max() <= 0.3 + 1e-6
-    edge = from_unit(space, jnp.ones((100, 2)))
+    edge = space.from_unit(jnp.ones((100, 2)))
     assert np.all(td3.smoothed(edge, jax.random.key(2), config, space) <= jnp.asarray([2.0, 4.0]))
 
 
@@ -113,7 +113,7 @@ def test_actors_stay_in_their_box_and_critics_see_it_as_a_unit_box():
     actions = actor(100.0 * jax.random.normal(jax.random.key(1), (50, 3)))
     assert np.all(actions >= jnp.asarray([0.0, -10.0]))
     assert np.all(actions <= jnp.asarray([1.0, 30.0]))
-    np.testing.assert_allclose(to_unit(space, jnp.asarray([[0.5, 10.0], [1.0, -10.0]])), [[0, 0], [1, -1]])
+    np.testing.assert_allclose(space.to_unit(jnp.asarray([[0.5, 10.0], [1.0, -10.0]])), [[0, 0], [1, -1]])
 
 
 def test_a_tangent_has_the_functions_value_and_its_gradient():

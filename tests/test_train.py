@@ -200,7 +200,7 @@ def test_other_data_settings_or_lengths_are_refused_by_name(whole, swings):
     with pytest.raises(PloffError, match="trained for 40 steps, more than 20"):
         again(steps=20)
     with (
-        stages.exclusive(whole.folder / "seed-0" / ".lock", wait=False),
+        storage.exclusive(whole.folder / "seed-0" / ".lock", waiting=lambda: None),
         pytest.raises(PloffError, match="another process is training"),
     ):
         again(steps=50)

@@ -81,3 +81,14 @@ class ActionSpace:
     def unit(self) -> Float[np.ndarray, "width"]:
         """What differences of actions are divided by: half the range, 1 where there is only one value."""
         return np.where(self.half_range > 0, self.half_range, 1.0)
+
+    def to_unit(self, actions: Float[Array, "*B width"]) -> Float[Array, "*B width"]:
+        """Actions of a box with that box mapped to [−1, 1]; to 0 where there is only one value."""
+        return (actions - self._middle()) / jnp.asarray(self.unit, jnp.float32)
+
+    def from_unit(self, unit: Float[Array, "*B width"]) -> Float[Array, "*B width"]:
+        """The inverse of `to_unit`."""
+        return self._middle() + unit * jnp.asarray(self.half_range, jnp.float32)
+
+    def _middle(self) -> Float[Array, "width"]:
+        return 0.5 * (jnp.asarray(self.low) + jnp.asarray(self.high))

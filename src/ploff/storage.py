@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
 import equinox as eqx
@@ -45,6 +45,29 @@ def _sync_folder(folder: pathlib.Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def exclusive(path: pathlib.Path, *, waiting: Callable[[], None]) -> Iterator[None]:
+    """Holds a lock that ends with the process, whatever ends it.
+
+    Args:
+      path: the lock's file.
+      waiting: called where another process holds it; it may raise, or return to wait.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # not on this system: two processes in one folder are then the user's to avoid
+        yield
+        return
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

@@ -85,7 +85,7 @@ class Actor(eqx.Module):
 
     def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
         """π(s), inside the box."""
-        return from_unit(self.space, jnp.tanh(self.body(self.encoder(observations))))
+        return self.space.from_unit(jnp.tanh(self.body(self.encoder(observations))))
 
 
 class Critic(eqx.Module):
@@ -113,7 +113,7 @@ class Critic(eqx.Module):
         self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]
     ) -> Float[Array, "*B"]:
         """Q(s, a)."""
-        joint = [self.encoder(observations), to_unit(self.space, actions)]
+        joint = [self.encoder(observations), self.space.to_unit(actions)]
         return self.body(jnp.concatenate(joint, axis=-1))[..., 0]
 
 
@@ -138,20 +138,6 @@ class Twins(eqx.Module):
     def least(self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]) -> Float[Array, "*B"]:
         """min(Q₁, Q₂)."""
         return jnp.minimum(*self(observations, actions))
-
-
-def to_unit(space: ActionSpace, actions: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
-    """Actions with their box mapped to [−1, 1]; to 0 where there is only one value."""
-    return (actions - _middle(space)) / jnp.asarray(space.unit, jnp.float32)
-
-
-def from_unit(space: ActionSpace, unit: Float[Array, "*B A"]) -> Float[Array, "*B A"]:
-    """The inverse of `to_unit`."""
-    return _middle(space) + unit * jnp.asarray(space.half_range, jnp.float32)
-
-
-def _middle(space: ActionSpace) -> Array:
-    return 0.5 * (jnp.asarray(space.low) + jnp.asarray(space.high))
 
 
 def moved(average: Tree, towards: Tree, rate: float | Float[Array, ""]) -> Tree:

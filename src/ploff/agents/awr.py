@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ploff.agents.actor_critic import Actor, to_unit
+from ploff.agents.actor_critic import Actor
 from ploff.agents.learner import Learner, StateValue
 from ploff.agents.log import Log
 from ploff.settings import counts, positive, widths, within
@@ -187,7 +187,7 @@ def weighted_imitation(
     actor: Actor, batch: Batch, weights: Float[Array, "B"], config: AWRConfig
 ) -> Float[Array, ""]:
     """Mean w |π(s) − a|² / 2σ²."""
-    apart = to_unit(actor.space, actor(batch.observations)) - to_unit(actor.space, batch.actions)
+    apart = actor.space.to_unit(actor(batch.observations)) - actor.space.to_unit(batch.actions)
     return jnp.mean(weights * jnp.sum(jnp.square(apart), axis=-1)) / (2 * config.deviation**2)
 
 

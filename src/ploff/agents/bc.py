@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ploff.agents.actor_critic import Actor, to_unit
+from ploff.agents.actor_critic import Actor
 from ploff.agents.log import Log
 from ploff.settings import counts, positive, widths
 
@@ -58,7 +58,7 @@ def imitation(
     actor: Actor, observations: Float[Array, "B *S"], actions: Float[Array, "B A"]
 ) -> Float[Array, ""]:
     """The mean square between the policy's actions and the logged ones."""
-    return jnp.mean(jnp.square(to_unit(actor.space, actor(observations)) - to_unit(actor.space, actions)))
+    return jnp.mean(jnp.square(actor.space.to_unit(actor(observations)) - actor.space.to_unit(actions)))
 
 
 def act(state: BCState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.agents import td3
-from ploff.agents.actor_critic import Body, Critic, Twins, from_unit, moved, to_unit
+from ploff.agents.actor_critic import Body, Critic, Twins, moved
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.sampled import CANDIDATES, beside, best_of, most_mixed_value, value_each
@@ -81,9 +81,9 @@ class Perturbation(eqx.Module):
         self, observations: Float[Array, "B *S"], actions: Float[Array, "n B A"]
     ) -> Float[Array, "n B A"]:
         """ξ(s, a), inside the box."""
-        unit = to_unit(self.space, actions)
+        unit = self.space.to_unit(actions)
         change = self.reach * jnp.tanh(self.body(beside(self.encoder(observations), unit)))
-        return from_unit(self.space, jnp.clip(unit + change, -1.0, 1.0))
+        return self.space.from_unit(jnp.clip(unit + change, -1.0, 1.0))
 
 
 class BCQState(eqx.Module):

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ploff.agents.actor_critic import Twins, from_unit, moved
+from ploff.agents.actor_critic import Twins, moved
 from ploff.agents.gaussian import SquashedGaussian
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
@@ -145,7 +145,7 @@ def propose(actor: SquashedGaussian, batch: Batch, key: PRNGKeyArray, config: CQ
     both = jnp.concatenate([batch.observations[:rows], batch.next_observations[:rows]])
     drawn = actor.sample(policy_key, both, count)
     unit = jax.random.uniform(uniform_key, (count, rows, space.width), minval=-1.0, maxval=1.0)
-    actions = [from_unit(space, unit), drawn.actions[:, :rows], drawn.actions[:, rows:]]
+    actions = [space.from_unit(unit), drawn.actions[:, :rows], drawn.actions[:, rows:]]
     uniform_density = jnp.full((count, rows), -space.width * math.log(2))
     densities = [uniform_density, drawn.log_density[:, :rows], drawn.log_density[:, rows:]]
     return jax.lax.stop_gradient(Proposals(jnp.concatenate(actions), jnp.concatenate(densities)))

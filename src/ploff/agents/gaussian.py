@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Actor, Body, from_unit, to_unit
+from ploff.agents.actor_critic import Actor, Body
 from ploff.networks import observation_encoder
 
 LOG_DEVIATIONS = (-5.0, 2.0)  # that a policy may have
@@ -49,7 +49,7 @@ class SquashedGaussian(eqx.Module):
 
     def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
         """The squashed mean, inside the box."""
-        return from_unit(self.space, jnp.tanh(self.moments(observations)[0]))
+        return self.space.from_unit(jnp.tanh(self.moments(observations)[0]))
 
     def moments(self, observations: Float[Array, "B *S"]) -> tuple[Float[Array, "B A"], Float[Array, "B A"]]:
         """μ(s) and log σ(s), before tanh."""
@@ -66,13 +66,13 @@ class SquashedGaussian(eqx.Module):
         mean, log_deviation = self.moments(observations)
         raw = mean + jnp.exp(log_deviation) * noise
         density = normal_log_density(noise, log_deviation) - squashing(raw)
-        return Samples(from_unit(self.space, jnp.tanh(raw)), raw, density)
+        return Samples(self.space.from_unit(jnp.tanh(raw)), raw, density)
 
     def log_density(
         self, observations: Float[Array, "B *S"], actions: Float[Array, "*n B A"]
     ) -> Float[Array, "*n B"]:
         """The log of π(a|s); actions on the box's edge count as just inside it."""
-        unit = jnp.clip(to_unit(self.space, actions), -1 + EDGE, 1 - EDGE)
+        unit = jnp.clip(self.space.to_unit(actions), -1 + EDGE, 1 - EDGE)
         return self.log_density_raw(observations, jnp.arctanh(unit))
 
     def log_density_raw(
@@ -105,7 +105,7 @@ class BoundedGaussian(eqx.Module):
     ) -> Float[Array, "B"]:
         """The log of π(a|s)."""
         space, log_deviation = self.mean.space, jnp.clip(self.log_deviation, *LOG_DEVIATIONS)
-        apart = to_unit(space, actions) - to_unit(space, self.mean(observations))
+        apart = space.to_unit(actions) - space.to_unit(self.mean(observations))
         return normal_log_density(apart / jnp.exp(log_deviation), log_deviation)
 
 

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
-from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Evidence, Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
@@ -43,7 +42,7 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: PRDCConfig) -> 
     space = log.data.action_space
 
     def objective(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
-        unit = to_unit(space, actions)
+        unit = space.to_unit(actions)
         near = nearest_action(log, seen.rows, seen.batch.observations, jax.lax.stop_gradient(unit), config)
         weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
         distance = evidence_of(log).distance(seen.rows, jax.lax.stop_gradient(actions))
@@ -62,7 +61,7 @@ def nearest_action(
     """The nearest pair's action, in units of half its range."""
     logged = evidence_of(log).logged
     states, actions = jnp.split(logged.pairs[logged.neighbours[rows]], [observations.shape[-1]], axis=-1)
-    units = to_unit(log.data.action_space, actions)
+    units = log.data.action_space.to_unit(actions)
     apart = config.state_weight**2 * jnp.sum(jnp.square(states - observations[:, None]), axis=-1)
     apart = apart + jnp.sum(jnp.square(units - unit_actions[:, None]), axis=-1)
     best = jnp.argmin(apart, axis=-1, keepdims=True)

@@ -14,7 +14,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.agents import td3
-from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.settings import not_negative
@@ -61,4 +60,4 @@ def square_apart(
     space: ActionSpace, actions: Float[Array, "B A"], others: Float[Array, "B A"]
 ) -> Float[Array, "B"]:
     """The square distance of two actions, in units of half their range."""
-    return jnp.sum(jnp.square(to_unit(space, actions) - to_unit(space, others)), axis=-1)
+    return jnp.sum(jnp.square(space.to_unit(actions) - space.to_unit(others)), axis=-1)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ploff.agents.actor_critic import Critic, Twins, to_unit
+from ploff.agents.actor_critic import Critic, Twins
 
 CANDIDATES = 100  # actions that a policy which chooses among samples chooses from, as BCQ and BEAR have it
 
@@ -19,7 +19,7 @@ def value_each(
     critic: Critic, observations: Float[Array, "B *S"], actions: Float[Array, "n B A"]
 ) -> Float[Array, "n B"]:
     """Q(s, a) of every sample."""
-    joint = beside(critic.encoder(observations), to_unit(critic.space, actions))
+    joint = beside(critic.encoder(observations), critic.space.to_unit(actions))
     return critic.body(joint)[..., 0]
 
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ploff.agents import td3
-from ploff.agents.actor_critic import to_unit
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.settings import not_negative
@@ -32,7 +31,7 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: TD3BCConfig) ->
     space = log.data.action_space
 
     def objective(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
-        apart = jnp.mean(jnp.square(to_unit(space, actions) - to_unit(space, seen.batch.actions)))
+        apart = jnp.mean(jnp.square(space.to_unit(actions) - space.to_unit(seen.batch.actions)))
         weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
         return apart - weight * jnp.mean(value), jnp.zeros(())
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Body, from_unit, to_unit
+from ploff.agents.actor_critic import Body
 from ploff.agents.sampled import beside, fixed_key
 from ploff.networks import observation_encoder
 from ploff.transitions import Batch
@@ -54,7 +54,7 @@ class ActionVAE(eqx.Module):
         self, observations: Float[Array, "B *S"], actions: Float[Array, "B A"]
     ) -> tuple[Float[Array, "B Z"], Float[Array, "B Z"]]:
         """μ and log σ of the latents."""
-        joint = jnp.concatenate([self.observed(observations), to_unit(self.space, actions)], axis=-1)
+        joint = jnp.concatenate([self.observed(observations), self.space.to_unit(actions)], axis=-1)
         mean, log_deviation = jnp.split(self.encoder(joint), 2, axis=-1)
         return mean, jnp.clip(log_deviation, *LOG_DEVIATIONS)
 
@@ -74,13 +74,13 @@ class ActionVAE(eqx.Module):
         self, key: PRNGKeyArray, observations: Float[Array, "B *S"], count: int
     ) -> Float[Array, "n B A"]:
         """`count` likely actions a state, in the log's units."""
-        return from_unit(self.space, jnp.tanh(self.sample_raw(key, observations, count)))
+        return self.space.from_unit(jnp.tanh(self.sample_raw(key, observations, count)))
 
     def propose(self, observations: Float[Array, "B *S"], count: int) -> Float[Array, "n B A"]:
         """As `sample`, from the same latents in every state and at every time."""
         latents = likely_latents(fixed_key(), (count, 1, self.latent))
         repeated = jnp.broadcast_to(latents, (count, observations.shape[0], self.latent))
-        return from_unit(self.space, jnp.tanh(self.decode(observations, repeated)))
+        return self.space.from_unit(jnp.tanh(self.decode(observations, repeated)))
 
 
 def likely_latents(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "n B Z"]:
@@ -93,7 +93,7 @@ def vae_loss(vae: ActionVAE, batch: Batch, key: PRNGKeyArray) -> Float[Array, ""
     mean, log_deviation = vae.encode(batch.observations, batch.actions)
     latents = mean + jnp.exp(log_deviation) * jax.random.normal(key, mean.shape)
     decoded = jnp.tanh(vae.decode(batch.observations, latents[None])[0])
-    apart = jnp.mean(jnp.square(decoded - to_unit(vae.space, batch.actions)))
+    apart = jnp.mean(jnp.square(decoded - vae.space.to_unit(batch.actions)))
     return apart + 0.5 * jnp.mean(divergence(mean, log_deviation))
 
 

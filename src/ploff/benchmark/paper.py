@@ -31,8 +31,3 @@ def paper_scores() -> dict[tuple[str, str], PaperScore]:
         )
         for row in csv.DictReader(text.splitlines())
     }
-
-
-def paper_methods() -> list[str]:
-    """The columns of Table 1, in its order."""
-    return list(dict.fromkeys(method for _, method in paper_scores()))

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
+from ploff import storage
 from ploff.errors import PloffError, PloffWarning
 
 RESULTS = "results.jsonl"
@@ -60,19 +61,13 @@ class Store:
     @contextlib.contextmanager
     def writing(self) -> Iterator["Store"]:
         """Keeps other writers away while the block runs."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            import fcntl
-        except ModuleNotFoundError:  # not a Unix: there one writer at a time is the user's care
-            yield self
-            return
-        with open(self.folder / ".lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise PloffError(
-                    f"another benchmark is writing to {self.folder}; wait for it, or choose another --out"
-                ) from None
+
+        def refuse() -> None:
+            raise PloffError(
+                f"another benchmark is writing to {self.folder}; wait for it, or choose another --out"
+            )
+
+        with storage.exclusive(self.folder / ".lock", waiting=refuse):
             yield self
 
     def _take_in(self, line: bytes) -> None:

@@ -74,7 +74,11 @@ def train_seed(
       quiet: show no progress.
       report: is told each row of the history and each evaluation.
     """
-    with stages.exclusive(job.folder / ".lock", wait=False), contextlib.ExitStack() as stack:
+
+    def refuse() -> None:
+        raise PloffError(f"another process is training in {job.folder}; wait for it, or choose another --out")
+
+    with storage.exclusive(job.folder / ".lock", waiting=refuse), contextlib.ExitStack() as stack:
         method = agents.method(job.method)
         log, metric = stages.build_log(method.evidence, job.evidence_folder, job.data)
         check_same(job, metric)

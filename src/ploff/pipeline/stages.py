@@ -148,28 +148,12 @@ def _made_from(path: pathlib.Path, source: Source) -> bool:
     return all(header.get(name) == wanted for name, wanted in dataclasses.asdict(source).items())
 
 
-def one_at_a_time(folder: pathlib.Path) -> contextlib.AbstractContextManager[None]:
-    """Held while the metric or the neighbours of a folder are made."""
-    return exclusive(folder / ".stages.lock", wait=True)
-
-
 @contextlib.contextmanager
-def exclusive(path: pathlib.Path, *, wait: bool) -> Iterator[None]:
-    """Holds a lock that ends with the process, whatever ends it; where another holds it, waits or refuses."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: two runs in one folder are then the user's to avoid
-        yield
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if not wait:
-                raise PloffError(
-                    f"another process is training in {path.parent}; wait for it, or choose another --out"
-                ) from None
-            console.print(f"waiting for another process that works in {path.parent}", highlight=False)
-            fcntl.flock(file, fcntl.LOCK_EX)
+def one_at_a_time(folder: pathlib.Path) -> Iterator[None]:
+    """Held while the metric or the neighbours of a folder are made; waits for another process that makes them."""
+
+    def say() -> None:
+        console.print(f"waiting for another process that works in {folder}", highlight=False)
+
+    with storage.exclusive(folder / ".stages.lock", waiting=say):
         yield

@@ -12,8 +12,9 @@ MDP, or pinned) leave s < t.
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import linalg
 
-from ploff.errors import require
 from ploff.tabular.mdp import FiniteMDP
 from ploff.tabular.operators import Operator, PairDistances, StateDistances, bellman
 
@@ -49,7 +50,6 @@ def exact_state_distances(mdp: FiniteMDP, discount: float) -> StateDistances:
 
 def _unfolding(low: np.ndarray, high: np.ndarray, count: int) -> Any:
     """The matrix from unknowns to all S² pairs: each to (s,t) and to (t,s), none to a pair known to be 0."""
-    sparse = require("scipy.sparse", extra="theory")
     unknowns = np.arange(len(low))
     mirrored = low != high
     rows = np.concatenate([low * count + high, (high * count + low)[mirrored]])
@@ -62,7 +62,6 @@ def _onward(operator: Operator) -> Any:
     by_action = operator.mdp.probabilities.transpose(1, 0, 2)
     if np.count_nonzero(by_action) >= DENSE_FROM * by_action.size:
         return sum(rho * np.kron(p, p) for rho, p in zip(operator.next_actions, by_action, strict=True))
-    sparse = require("scipy.sparse", extra="theory")
     matrices = (sparse.csr_array(p) for p in by_action)
     terms = (
         rho * sparse.kron(p, p, format="csr") for rho, p in zip(operator.next_actions, matrices, strict=True)
@@ -74,5 +73,4 @@ def _solve_identity_minus(matrix: Any, right: np.ndarray) -> np.ndarray:
     """X of (I − matrix) x = right."""
     if isinstance(matrix, np.ndarray):
         return np.linalg.solve(np.eye(len(right)) - matrix, right)
-    sparse, linalg = (require(name, extra="theory") for name in ("scipy.sparse", "scipy.sparse.linalg"))
     return np.atleast_1d(linalg.spsolve((sparse.eye_array(len(right)) - matrix).tocsc(), right))

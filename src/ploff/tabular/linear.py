@@ -73,4 +73,5 @@ def _solve_identity_minus(matrix: Any, right: np.ndarray) -> np.ndarray:
     """X of (I − matrix) x = right."""
     if isinstance(matrix, np.ndarray):
         return np.linalg.solve(np.eye(len(right)) - matrix, right)
-    return np.atleast_1d(linalg.spsolve((sparse.eye_array(len(right)) - matrix).tocsc(), right))
+    solution: Any = linalg.spsolve((sparse.eye_array(len(right)) - matrix).tocsc(), right)
+    return np.atleast_1d(solution)

@@ -181,7 +181,7 @@ def states(story: Story) -> str:
         try:
             data = _data(evidence)
         except PloffError as error:
-            parts.append(note(f"{evidence.task}: {error}"))
+            parts.append(note(f"{evidence.task}: states cannot be drawn here ({error})."))
             continue
         if not pictures.can_be_drawn(data):
             continue

@@ -51,8 +51,10 @@ def test_rebrac_weighs_imitation_against_the_value_over_its_own_size():
     following, info = advance("rebrac", state, log, config)
     _, batch = drawn(log, config)
     actions = state.actor(batch.observations)
-    value = np.asarray(following.critics.first(batch.observations, actions))
+    value = np.asarray(following.critics.least(batch.observations, actions))
     apart = np.sum((units(actions) - units(batch.actions)) ** 2, axis=-1)
+    other = np.asarray(following.critics.first(batch.observations, actions))
+    assert abs(other.mean() / np.abs(other).mean() - value.mean() / np.abs(value).mean()) > 1e-2
     expected = 0.1 * apart.mean() - value.mean() / np.abs(value).mean()
     assert float(info.actor_loss) / config.delay == pytest.approx(expected, rel=1e-4)
 

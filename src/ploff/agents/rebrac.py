@@ -1,6 +1,6 @@
 r"""ReBRAC (Tarasov et al., 2023): TD3+BC with the penalty in the target, too, and layer normalisation in the critics.
 
-    actor:   min mean [ β₁ ‖π(s) − a‖² − Q(s, π(s)) / |Q| ]
+    actor:   min mean [ β₁ ‖π(s) − a‖² − Q(s, π(s)) / |Q| ],   Q = min_j Q_j
     critic:  y = r + (1 − terminal) γ (min_j Q̄_j(s', ã) − β₂ ‖π̄(s') − a'‖²),   a' the action logged at s'
 
 Where the log was cut after s', it has no a', and nothing is subtracted.
@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.agents import td3
+from ploff.agents.actor_critic import Twins
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.settings import not_negative
@@ -53,7 +54,7 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: ReBRACConfig) -
         penalty = jnp.where(known, square_apart(space, actions, logged), 0.0) / log.reward_unit
         return config.discount * (value - config.critic_weight * penalty)
 
-    return td3.step(state, log, key, config, backup, objective)
+    return td3.step(state, log, key, config, backup, objective, Twins.least)
 
 
 def square_apart(

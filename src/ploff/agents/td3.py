@@ -80,6 +80,14 @@ Objective = Callable[
 ]
 
 
+Judge = Callable[[Twins, Float[Array, "B *S"], Float[Array, "B A"]], Float[Array, "B"]]
+
+
+def by_the_first(critics: Twins, observations: Array, actions: Array) -> Array:
+    """Q₁: what TD3's actor follows."""
+    return critics.first(observations, actions)
+
+
 def init(key: PRNGKeyArray, log: Log, config: TD3Config) -> TD3State:
     """Fresh networks; the targets equal them."""
     return start(key, log.data.observation_shape, log.data.action_space, config)
@@ -128,17 +136,19 @@ def step(
     config: TD3Config,
     backup: Backup | None = None,
     objective: Objective = greedy,
+    judged: Judge = by_the_first,
 ) -> tuple[State, TD3Info]:
     """One gradient step of the critics, and every `delay`-th time of the actor and the averages of both.
 
     Args:
       state, log, key, config: as for `update`.
       backup: (min Q̄(s', ã), rows of s', π̄(s')) to what y adds to the reward; γ min Q̄ by default.
-      objective: (what was seen, π(s), Q₁(s, π(s)), ∂Q₁/∂a there, as a constant) to the actor's loss, and its mean
+      objective: (what was seen, π(s), Q(s, π(s)), ∂Q/∂a there, as a constant) to the actor's loss, and its mean
         distance to the data.
+      judged: the Q of the objective, of both critics; Q₁ by default.
     """
     state, seen = learn_critics(state, log, key, config, backup)
-    return learn_actor(state, seen, config, objective)
+    return learn_actor(state, seen, config, objective, judged)
 
 
 def learn_critics(
@@ -159,13 +169,17 @@ def learn_critics(
 
 
 def learn_actor(
-    state: State, seen: Seen, config: TD3Config, objective: Objective = greedy
+    state: State,
+    seen: Seen,
+    config: TD3Config,
+    objective: Objective = greedy,
+    judged: Judge = by_the_first,
 ) -> tuple[State, TD3Info]:
     """The actor's part of `step`: every `delay`-th time; otherwise nothing of it changes."""
     arrays, static = eqx.partition(state, eqx.is_array)
 
     def moving(arrays):
-        moved_state, outcome = _actor_step(eqx.combine(arrays, static), seen, config, objective)
+        moved_state, outcome = _actor_step(eqx.combine(arrays, static), seen, config, objective, judged)
         return eqx.filter(moved_state, eqx.is_array), outcome
 
     def resting(arrays):
@@ -227,13 +241,13 @@ def tangent(
 
 
 def _actor_step(
-    state: State, seen: Seen, config: TD3Config, objective: Objective
+    state: State, seen: Seen, config: TD3Config, objective: Objective, judged: Judge
 ) -> tuple[State, tuple[Array, Array]]:
     observations = seen.batch.observations
 
     def loss(actor: Actor) -> tuple[Array, Array]:
         actions = actor(observations)
-        value, slope = tangent(lambda a: state.critics.first(observations, a), actions)
+        value, slope = tangent(lambda a: judged(state.critics, observations, a), actions)
         return objective(seen, actions, value, slope)
 
     (value, distance), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(state.actor)

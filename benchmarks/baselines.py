@@ -28,7 +28,7 @@ from ploff.agents import METHODS
 from ploff.benchmark.paper import paper_scores
 from ploff.errors import PloffError
 from ploff.pipeline import Run, compare
-from ploff.pipeline.runs import interval
+from ploff.pipeline.runs import student_interval
 from ploff.pipeline.settings import METRIC, assignments, by_owner
 from ploff.storage import exclusive
 from ploff.training import write_csv
@@ -178,7 +178,7 @@ def cell(scores: list[float], published: float | None) -> str:
     """The mean, its interval, and what was published."""
     ours = "–"
     if scores:
-        bounds = interval(scores)
+        bounds = student_interval(scores)
         ours = f"{sum(scores) / len(scores):.1f}" + (f" [{bounds[0]:.1f}, {bounds[1]:.1f}]" if bounds else "")
     return ours if published is None else f"{ours} <sub>{published:.1f}</sub>"
 

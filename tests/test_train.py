@@ -104,8 +104,8 @@ def test_the_last_step_is_evaluated_wherever_it_falls(swings, tmp_path):
 
 
 def test_the_summary_has_mean_deviation_and_interval():
-    assert runs.interval([1.0]) is None
-    low, high = runs.interval([1.0, 2.0, 3.0]) or (0, 0)
+    assert runs.student_interval([1.0]) is None
+    low, high = runs.student_interval([1.0, 2.0, 3.0]) or (0, 0)
     assert (low, high) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)  # t₂ = 4.3027, 1/√3
 
 
@@ -425,7 +425,7 @@ def test_ctrl_c_leaves_every_seed_resumable(swings, tmp_path):
 
 def test_a_value_above_its_bound_is_said_once_and_training_goes_on(tmp_path):
     data = random_log()
-    job = agent.Job(
+    job = agent.SeedJob(
         folder=tmp_path, method="td3-off", config=agents.method("td3-off").config(discount=0.9), seed=0,
         training=settings.AgentTraining(), data=data, dataset="", evidence_folder=tmp_path,
     )  # fmt: skip

@@ -95,7 +95,7 @@ def write(replay: Replay, block: Batch) -> Replay:
     return Replay(Batch(*seen), replay.size + block.rewards.shape[0])
 
 
-class Outcome(NamedTuple):
+class LearnedOnline(NamedTuple):
     """What learning has left."""
 
     seen: Transitions  # every step, in order
@@ -112,7 +112,7 @@ def learn_online(
     physics: environments.Physics = "d4rl",
     snapshots: str | os.PathLike[str] | None = None,
     quiet: bool = False,
-) -> Outcome:
+) -> LearnedOnline:
     """Trains TD3 in an environment.
 
     Args:
@@ -139,7 +139,7 @@ def learn_online(
     finally:
         learner.actor.env.close()
     seen = learner.actor.log(learner.step, origin_of(environment, physics))
-    return Outcome(seen, learner.curve, learner.state, interrupted)
+    return LearnedOnline(seen, learner.curve, learner.state, interrupted)
 
 
 class _Learner:

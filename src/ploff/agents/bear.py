@@ -114,14 +114,14 @@ def update(state: BEARState, log: Log, key: PRNGKeyArray, config: BEARConfig) ->
         optax.adam(config.critic_rate), lambda critics: td3.critic_loss(critics, batch, wanted)
     )
     modelled = vae.network.sample_raw(keys[3], batch.observations, config.matched_samples)
-    following_value = (state.step >= config.warmup) * log.reward_unit
+    value_weight = (state.step >= config.warmup) * log.reward_unit
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
         drawn = actor.sample(keys[4], batch.observations, config.matched_samples)
         apart = jnp.mean(discrepancy(drawn.raw, modelled, config.kernel, config.bandwidth))
         value = jnp.mean(state.critics.network.least(batch.observations, drawn.actions[0]))
         multiplier = jnp.exp(state.log_multiplier.network)
-        return multiplier * (apart - config.threshold) - following_value * value, apart
+        return multiplier * (apart - config.threshold) - value_weight * value, apart
 
     actor, loss, apart = state.actor.descend(optax.adam(config.actor_rate), actor_loss)
     raised = raise_multiplier(state.log_multiplier, apart, config)

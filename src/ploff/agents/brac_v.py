@@ -100,12 +100,12 @@ def update(
     critics, critic_loss, values = state.critics.descend(
         optax.adam(config.critic_rate), lambda critics: td3.critic_loss(critics, batch, wanted)
     )
-    following_value = (state.step >= config.warmup) * log.reward_unit
+    value_weight = (state.step >= config.warmup) * log.reward_unit
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
         actions, diverged = divergence(actor, clone.network, key, batch.observations)
         value = state.critics.network.least(batch.observations, actions)
-        return jnp.mean(config.weight * diverged - following_value * value), jnp.mean(diverged)
+        return jnp.mean(config.weight * diverged - value_weight * value), jnp.mean(diverged)
 
     actor, loss, mean_divergence = state.actor.descend(optax.adam(config.actor_rate), actor_loss)
     following = BRACvState(

@@ -17,7 +17,7 @@ from ploff.pipeline import settings as pipeline_settings
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One cell's one seed, and the job that does it."""
 
     task: str
@@ -31,7 +31,7 @@ class Plan:
     """Jobs, needs before what needs them, and which runs make up which cell of the table."""
 
     jobs: tuple[Job, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[PlannedRun, ...]
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -84,7 +84,7 @@ def runs_of(
         "evidence": stages[-1].arguments.get("evidence", "none"),
     }
     runs = [
-        Run(
+        PlannedRun(
             task,
             column.name,
             seed,

@@ -24,7 +24,7 @@ SUITE = "suite.json"  # what the folder's results are of, with the chosen settin
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class SuiteOutcome:
     """What a suite came to."""
 
     suite: Suite  # with the settings that were chosen
@@ -43,7 +43,7 @@ def run_suite(
     ray: str | None = None,
     target: str = WORK,
     quiet: bool = False,
-) -> Outcome:
+) -> SuiteOutcome:
     """Runs what is not done yet of a suite, and writes its tables. Called again, it goes on.
 
     Args:
@@ -71,7 +71,7 @@ def run_suite(
     results, seconds = Results.of(chosen, plan, store), time.monotonic() - began
     write_tables(results, folder)
     worked = sum(record["seconds"] for key, record in store.records.items() if key not in before)
-    return Outcome(chosen, results, choices, failures, seconds, worked / (slots * seconds))
+    return SuiteOutcome(chosen, results, choices, failures, seconds, worked / (slots * seconds))
 
 
 def load_results(folder: str | os.PathLike[str]) -> tuple[Suite, Plan, Store]:
@@ -119,7 +119,7 @@ def to_json(suite: Suite) -> dict[str, Any]:
     return content
 
 
-def show(outcome: Outcome) -> None:
+def show(outcome: SuiteOutcome) -> None:
     """Says how long it took, what was chosen, and what failed and why."""
     console.print(
         f"{estimate.in_words(outcome.seconds)}, workers busy {outcome.busy:.0%} of the time", highlight=False

@@ -27,7 +27,7 @@ Policy = Callable[
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class LoggedNeighbour:
     """A logged transition, and how far the action in question is from it."""
 
     row: int
@@ -48,7 +48,7 @@ class Explanation:
     percentile: float  # share of the log's own distances that are at most this one, in percent
     spacing: float  # that the learners measure by: the median of the log's own distances, copies left out
     sampled: int  # logged pairs that the percentile is over
-    evidence: list[Evidence]
+    evidence: list[LoggedNeighbour]
 
 
 class Explainer:
@@ -112,10 +112,10 @@ class Explainer:
             evidence=[self._evidence(int(near[i]), float(distances[i])) for i in nearest],
         )
 
-    def _evidence(self, row: int, distance: float) -> Evidence:
+    def _evidence(self, row: int, distance: float) -> LoggedNeighbour:
         episode, step = self.data.locate(row)
         reward = float(self.data.rewards[row])
-        return Evidence(row, episode, step, np.asarray(self.data.actions[row]), reward, distance)
+        return LoggedNeighbour(row, episode, step, np.asarray(self.data.actions[row]), reward, distance)
 
 
 def read_observation(

@@ -32,7 +32,7 @@ WATCHED = ("mean_q", "largest_q", "q_bound", "distance", "actor_loss", "score", 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Job:
+class SeedJob:
     """One seed of one method, with all that it needs; it can be sent to another process."""
 
     folder: pathlib.Path  # the seed's own
@@ -65,7 +65,7 @@ class Job:
 
 
 def train_seed(
-    job: Job, *, quiet: bool = False, report: Callable[[int, Row], None] = lambda step, row: None
+    job: SeedJob, *, quiet: bool = False, report: Callable[[int, Row], None] = lambda step, row: None
 ) -> None:
     """Trains one seed to its end, from its checkpoint if there is one.
 
@@ -108,7 +108,7 @@ def train_seed(
         watcher.save_policy(final, loop.step)
 
 
-def check_same(job: Job, metric: str | None = None) -> None:
+def check_same(job: SeedJob, metric: str | None = None) -> None:
     """Refuses a checkpoint of other data, other settings or another metric, naming the first difference."""
     checkpoint = job.folder / CHECKPOINT
     if not checkpoint.exists():
@@ -126,7 +126,7 @@ def check_same(job: Job, metric: str | None = None) -> None:
         )
 
 
-def steps_done(job: Job) -> int:
+def steps_done(job: SeedJob) -> int:
     """The step that a job would go on from."""
     checkpoint = job.folder / CHECKPOINT
     return storage.load_header(checkpoint)["step"] if checkpoint.exists() else 0
@@ -140,7 +140,7 @@ def evaluation_seed(seed: int, step: int) -> int:
 class _Watcher:
     """Sees a run's rows: adds the bound, warns once, evaluates, passes them on."""
 
-    def __init__(self, job: Job, log: Log, loop: Loop, sink: Sink, report: Callable[[int, Row], None]):
+    def __init__(self, job: SeedJob, log: Log, loop: Loop, sink: Sink, report: Callable[[int, Row], None]):
         self.job, self.log, self.sink, self.report = job, log, sink, report
         discount = getattr(job.config, "discount", None)
         self.bound = None if discount is None else 1.0 / (1.0 - discount)  # no scaled reward is above 1

@@ -24,7 +24,7 @@ import jax
 from ploff.cores import available_cores
 from ploff.environments import registry
 from ploff.errors import PloffError, PloffWarning
-from ploff.pipeline.agent import WATCHED, Job, steps_done, train_seed
+from ploff.pipeline.agent import WATCHED, SeedJob, steps_done, train_seed
 from ploff.progress import Tracker, console, track
 
 PATIENCE = 60.0  # seconds that interrupted processes have to save
@@ -34,7 +34,7 @@ PATIENCE = 60.0  # seconds that interrupted processes have to save
 class Failure:
     """A seed that could not be trained, and why."""
 
-    job: Job
+    job: SeedJob
     text: str
     mendable: bool  # whether it is the user's to mend
     trace: str = ""
@@ -43,7 +43,7 @@ class Failure:
         return f"{self.job.label} failed: {self.text}"
 
 
-def run_jobs(jobs: Sequence[Job], *, quiet: bool = False) -> list[Failure]:
+def run_jobs(jobs: Sequence[SeedJob], *, quiet: bool = False) -> list[Failure]:
     """Trains every job, as many at once as there are cores, and returns those that failed."""
     cores = available_cores()
     if len(jobs) > 1 and len(cores) > 1 and all(map(_can_travel, jobs)):
@@ -51,7 +51,7 @@ def run_jobs(jobs: Sequence[Job], *, quiet: bool = False) -> list[Failure]:
     return [failure for job in jobs if (failure := _here(job, alone=len(jobs) == 1, quiet=quiet))]
 
 
-def _here(job: Job, *, alone: bool, quiet: bool) -> Failure | None:
+def _here(job: SeedJob, *, alone: bool, quiet: bool) -> Failure | None:
     try:
         train_seed(job, quiet=quiet)
     except Exception as error:
@@ -62,7 +62,7 @@ def _here(job: Job, *, alone: bool, quiet: bool) -> Failure | None:
     return None
 
 
-def _can_travel(job: Job) -> bool:
+def _can_travel(job: SeedJob) -> bool:
     """Whether another process can train it: an accelerator is one, and environments are registered in a process."""
     known = job.arena is None or registry.known_everywhere(job.arena.environment)
     return jax.default_backend() == "cpu" and known
@@ -71,7 +71,7 @@ def _can_travel(job: Job) -> bool:
 class _Crowd:
     """The processes, what is waiting, and how far each job is."""
 
-    def __init__(self, jobs: Sequence[Job], at_once: int):
+    def __init__(self, jobs: Sequence[SeedJob], at_once: int):
         self.waiting, self.at_once = deque(enumerate(jobs)), at_once
         self.jobs, self.running = jobs, dict[int, subprocess.Popen]()
         self.steps = [steps_done(job) for job in jobs]
@@ -101,7 +101,7 @@ class _Crowd:
         methods = list(dict.fromkeys(job.method for job in self.jobs))
         return f"{', '.join(methods)}: {len(self.jobs)} runs"
 
-    def _start(self, number: int, job: Job) -> None:
+    def _start(self, number: int, job: SeedJob) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "ploff.pipeline.worker"],
             stdin=subprocess.PIPE,

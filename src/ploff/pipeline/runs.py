@@ -188,7 +188,7 @@ def write_scores(run: Run) -> None:
         write_csv(run.folder / "scores.csv", rows)
 
 
-def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+def student_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
     """Student's interval for the mean; None for fewer than two values."""
     if len(values) < 2:
         return None
@@ -215,7 +215,7 @@ def summary(runs: Sequence[Run]) -> Table:
 def _cells(values: Sequence[float]) -> tuple[str, str, str]:
     if not values:
         return "–", "–", "–"
-    bounds = interval(values)
+    bounds = student_interval(values)
     spread = f"{np.std(values, ddof=1):.1f}" if bounds else "–"
     return f"{np.mean(values):.1f}", spread, f"{bounds[0]:.1f} to {bounds[1]:.1f}" if bounds else "–"
 

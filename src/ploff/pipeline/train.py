@@ -9,7 +9,7 @@ from typing import Any
 from ploff import agents, datasets, environments, storage
 from ploff.errors import PloffError
 from ploff.pipeline import stages
-from ploff.pipeline.agent import Job, check_same
+from ploff.pipeline.agent import SeedJob, check_same
 from ploff.pipeline.arena import Arena, find_arena
 from ploff.pipeline.pool import run_jobs
 from ploff.pipeline.runs import (
@@ -164,11 +164,11 @@ class _Request:
             quiet=quiet,
         )
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[SeedJob]:
         """Every seed of every method, those that take longest first: what is left over then is short."""
         by_cost = sorted(self.folders.items(), key=lambda item: agents.method(item[0]).evidence == "none")
         return [
-            Job(
+            SeedJob(
                 folder=folder / f"seed-{seed}",
                 method=method,
                 config=self.configs[method],

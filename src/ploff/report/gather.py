@@ -27,7 +27,7 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class TaskMetric:
     """A learned metric, and the log that it was learned from."""
 
     task: str
@@ -44,7 +44,7 @@ class Story:
     title: str
     groups: list[Group]
     results: Results
-    evidence: list[Evidence]
+    metrics: list[TaskMetric]
     failures: list[tuple[str, str]]  # what failed, and why
 
     @property
@@ -74,7 +74,7 @@ def gather(paths: Sequence[str | os.PathLike[str]]) -> Story:
         places.update({folder: group for group, folder in found})
         titles.append(path.resolve().name)
     groups = _distinct(groups)
-    return Story(", ".join(titles), groups, _results(groups, paper), _evidence(places), failures)
+    return Story(", ".join(titles), groups, _results(groups, paper), _metrics(places), failures)
 
 
 def _of_runs(path: pathlib.Path) -> Iterator[tuple[Group, pathlib.Path]]:
@@ -129,9 +129,9 @@ def _results(groups: list[Group], paper: dict[str, str]) -> Results:
     return Results(scores, tuple(runs), tasks, {name: paper[name] for name in columns if name in paper})
 
 
-def _evidence(places: dict[pathlib.Path, Group]) -> list[Evidence]:
+def _metrics(places: dict[pathlib.Path, Group]) -> list[TaskMetric]:
     """Each metric once."""
-    found: dict[pathlib.Path, Evidence] = {}
+    found: dict[pathlib.Path, TaskMetric] = {}
     for folder, group in places.items():
         shared = metric_folder(folder).resolve()
         if (
@@ -140,5 +140,5 @@ def _evidence(places: dict[pathlib.Path, Group]) -> list[Evidence]:
             and (shared / CHECKPOINT).exists()
         ):
             dataset, reading = group.config["dataset"], group.config.get("reading", {})
-            found[shared] = Evidence(group.task, shared, load_metric(shared), dataset, reading)
+            found[shared] = TaskMetric(group.task, shared, load_metric(shared), dataset, reading)
     return list(found.values())

@@ -13,7 +13,7 @@ from ploff.figures.metric import NOISE_SIZES, noise_distances
 from ploff.pipeline.runs import SeedResult
 from ploff.report import states as pictures
 from ploff.report.charts import Line, box_chart, line_chart
-from ploff.report.gather import Evidence, Group, Story
+from ploff.report.gather import Group, Story, TaskMetric
 from ploff.report.pieces import charts_or, note, table_of
 from ploff.training import Row
 from ploff.transitions import Transitions
@@ -109,23 +109,21 @@ def distance(story: Story) -> str:
 def metric(story: Story) -> str:
     """Both losses, the largest distance against its bound, and the checks (the paper's Figure 3)."""
     charts = []
-    for evidence in story.evidence:
-        history, checks = evidence.learned.history, evidence.learned.checks
+    for metric in story.metrics:
+        history, checks = metric.learned.history, metric.learned.checks
         losses = [
             _line(history, "loss_phi", "loss of Φ", 0),
             _line(history, "loss_psi", "loss of Ψ", 1),
         ]
-        charts.append(
-            line_chart(f"{evidence.task}: losses", losses, x_label="step", y_label="loss", log=True)
-        )
+        charts.append(line_chart(f"{metric.task}: losses", losses, x_label="step", y_label="loss", log=True))
         distances = [
             _line(history, "mean_distance", "mean", 0),
             _line(history, "largest_distance", "largest", 1),
         ]
-        bound = ("bound", evidence.learned.bound)
+        bound = ("bound", metric.learned.bound)
         charts.append(
             line_chart(
-                f"{evidence.task}: distances",
+                f"{metric.task}: distances",
                 distances,
                 x_label="step",
                 y_label="distance",
@@ -146,7 +144,7 @@ def metric(story: Story) -> str:
         if found:
             charts.append(
                 line_chart(
-                    f"{evidence.task}: checks on held-out episodes", found, x_label="step", y_label="share"
+                    f"{metric.task}: checks on held-out episodes", found, x_label="step", y_label="share"
                 )
             )
     return charts_or(charts, "No method here learns a metric.", "")
@@ -155,15 +153,15 @@ def metric(story: Story) -> str:
 def noise(story: Story) -> str:
     """d_Φ between a logged pair and a noisy copy, against the size of the noise (the paper's Figure 4)."""
     charts, notes = [], []
-    for evidence in story.evidence:
+    for metric in story.metrics:
         try:
-            found = noise_distances(evidence.learned, _data(evidence))
+            found = noise_distances(metric.learned, _data(metric))
         except (PloffError, OSError) as error:
-            notes.append(note(f"{evidence.task}: the log is not to be had here ({error})."))
+            notes.append(note(f"{metric.task}: the log is not to be had here ({error})."))
             continue
         for what, distances in found.items():
             labels = [f"{size:g}" for size in NOISE_SIZES]
-            title = f"{evidence.task}: noise on the {what}"
+            title = f"{metric.task}: noise on the {what}"
             charts.append(
                 box_chart(title, labels, list(distances), x_label="size of the noise", y_label="distance dΦ")
             )
@@ -177,22 +175,22 @@ def noise(story: Story) -> str:
 def states(story: Story) -> str:
     """Logged states and the nearest ones of other episodes under d_Ψ (the paper's appendix C)."""
     parts = []
-    for evidence in story.evidence:
+    for metric in story.metrics:
         try:
-            data = _data(evidence)
+            data = _data(metric)
         except PloffError as error:
-            parts.append(note(f"{evidence.task}: states cannot be drawn here ({error})."))
+            parts.append(note(f"{metric.task}: states cannot be drawn here ({error})."))
             continue
         if not pictures.can_be_drawn(data):
             continue
         try:
-            rows = pictures.draw_states(evidence.learned, data)
+            rows = pictures.draw_states(metric.learned, data)
         except Exception as error:  # drawing depends on drivers that fail in ways of their own
             parts.append(
-                note(f"{evidence.task}: states cannot be drawn here ({type(error).__name__}: {error}).")
+                note(f"{metric.task}: states cannot be drawn here ({type(error).__name__}: {error}).")
             )
             continue
-        parts.append(f"<h3>{html.escape(evidence.task)}</h3>")
+        parts.append(f"<h3>{html.escape(metric.task)}</h3>")
         parts += [f'<div class="states">{"".join(map(_picture, row))}</div>' for row in rows]
     if not parts:
         return note("States are drawn for locomotion tasks whose metric was learned.")
@@ -266,7 +264,7 @@ def _last_rows(group: Group) -> list[Row]:
     return [result.history[-1] for result in group.seeds if result.history]
 
 
-def _data(evidence: Evidence) -> Transitions:
-    if evidence.dataset is None:
+def _data(metric: TaskMetric) -> Transitions:
+    if metric.dataset is None:
         raise PloffError("the run was given transitions, not a name")
-    return datasets.load(evidence.dataset, **evidence.reading)
+    return datasets.load(metric.dataset, **metric.reading)

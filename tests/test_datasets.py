@@ -448,7 +448,16 @@ def test_a_list_that_is_missing_is_an_unknown_next_observation_and_nothing_else_
     transitions = datasets.load(path, **bounds)
     assert (transitions.successors == UNKNOWN).tolist() == [False, True, False]
     np.testing.assert_array_equal(transitions.next_observations()[2], [7, 8])
+    pyarrow.parquet.write_table(
+        pa.table({**columns, "next_obs": pa.array([None] * 3, pa.list_(pa.float64()))}), path
+    )
+    assert datasets.load(path, **bounds).successors.tolist() == [
+        1,
+        UNKNOWN,
+        UNKNOWN,
+    ]  # as if there were no column
     for name, gap, message in (
+        ("obs", [[], [], []], "obs"),
         ("obs", [[1.0, 2.0], None, [5.0, 6.0]], "some are missing"),
         ("episode", [0, None, None], "'episode' has gaps: every row belongs to an episode"),
     ):

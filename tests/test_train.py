@@ -27,7 +27,7 @@ from ploff.environments import registry
 from ploff.errors import PloffWarning, UnknownNameError
 from ploff.evaluation import evaluate
 from ploff.metric_training import MetricTraining, learn_metric, load_metric
-from ploff.pipeline import agent, pool, runs, settings, stages
+from ploff.pipeline import agent, arena, pool, runs, settings, stages
 from ploff.training import Loop, refuse_difference
 
 TINY = {"hidden": "8,8", "batch": "16"}
@@ -273,9 +273,24 @@ def test_settings_may_be_lists_and_readings_zero():
 def test_only_environments_that_every_process_knows_are_made_in_others(monkeypatch):
     monkeypatch.setattr(registry, "_REGISTERED", {"here": lambda **_: None})
     monkeypatch.setitem(gym.registry, "Mine-v0", gym.envs.registration.EnvSpec("Mine-v0", lambda: None))
+    its = gym.envs.registration.EnvSpec("Its-v0", "gymnasium.envs.classic_control:CartPoleEnv")
+    monkeypatch.setitem(gym.registry, "Its-v0", its)
     known = ("hopper", "CartPole-v1", "package:Its-v0")
     assert all(map(registry.known_everywhere, known))
-    assert not any(map(registry.known_everywhere, ("here", "Mine-v0", "Nobody-v0")))
+    assert not any(map(registry.known_everywhere, ("here", "Mine-v0", "Its-v0", "Nobody-v0")))
+
+
+def test_the_options_of_a_logs_environment_reach_the_evaluation_and_no_other_environment(tmp_path, swings):
+    brief = dataclasses.replace(swings.origin, environment="Pendulum-v1", options='{"max_episode_steps": 7}')
+    data = dataclasses.replace(swings, origin=brief)
+    run = ploff.train(data, "bc", out=tmp_path / "run", settings=TINY, **BRIEF | {"steps": 10})
+    assert json.loads((run.folder / "seed-0" / "evaluation.json").read_text())["lengths"] == [7, 7]
+    assert arena.find_arena(data, "Pendulum-v1", None, quiet=True).options == {"max_episode_steps": 7}
+    datasets.save(data, tmp_path / "log.npz")
+    assert datasets.load(tmp_path / "log.npz", environment="MountainCarContinuous-v0").origin.options == "{}"
+    odd = dataclasses.replace(data, origin=dataclasses.replace(brief, options='{"colour": 1}'))
+    with pytest.warns(PloffWarning, match="trained and not tried: Pendulum-v1 cannot be made with colour"):
+        assert arena.find_arena(odd, None, None, quiet=True) is None
 
 
 def test_an_environment_that_cannot_be_imported_is_one_line():

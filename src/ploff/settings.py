@@ -1,5 +1,6 @@
 """How settings are checked: a complaint names the field, the rule and the value that broke it."""
 
+import numbers
 import typing
 from collections.abc import Callable
 from typing import Any, Literal
@@ -22,7 +23,7 @@ def counts(config: Any, *names: str) -> None:
     _refuse(
         config,
         names,
-        lambda value: float(value).is_integer() and value >= 1,
+        lambda value: isinstance(value, numbers.Integral) and int(value) >= 1,
         "must be a whole number, at least 1",
     )
 

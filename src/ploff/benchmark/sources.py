@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Literal
 
+from ploff.datasets import is_place
 from ploff.datasets.catalogue import find_file, minari_id, paper_name, where_to_put
 
 Status = Literal["bundled", "here", "download", "missing"]
@@ -53,7 +54,7 @@ def source_of(task: str) -> DataSource:
     d4rl = paper_name(task)
     served = minari_id(d4rl) if d4rl else None
     names = {"task": task, "d4rl": d4rl, "minari": served}
-    if pathlib.Path(task).is_file() or minari_format.is_dataset(pathlib.Path(task)):
+    if is_place(pathlib.Path(task)):
         return DataSource(status="here", load=task, **names)
     if (file := find_file(task)) is not None:
         return DataSource(status="here", load=str(file), **names)

@@ -25,7 +25,7 @@ from ploff import datasets, environments, neighbors, pipeline, storage
 from ploff.benchmark.jobs import Job
 from ploff.benchmark.sources import short_name, source_of
 from ploff.errors import PloffError
-from ploff.metric_training import MetricTraining, config_from_json, learn_metric
+from ploff.metric_training import CHECKPOINT, MetricTraining, config_from_json, learn_metric
 from ploff.neighbors.exhaustive import Exhaustive
 from ploff.neighbors.search import SearchConfig, build_index
 from ploff.pipeline import stages
@@ -63,7 +63,8 @@ def _data(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
             f"{origin.name} does not say in which environment policies are tried, or which returns score 0 and 100"
         )
     find_arena(data, origin.environment, None, quiet=True)
-    storage.write_json(_noted(folder, task), {"fingerprint": data.fingerprint()})
+    noted = {"fingerprint": data.fingerprint(), "environment": origin.environment}
+    storage.write_json(_noted(folder, task), noted)
     mean_return = float(data.episode_returns().mean())
     return {
         "transitions": len(data),
@@ -147,9 +148,9 @@ def _table(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
 
 def _run(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
     place, task, seed = run_folder(folder, arguments), arguments["task"], arguments["seed"]
-    data = _load(task, folder)
+    noted = storage.read_json(_noted(folder, task)) if _noted(folder, task).exists() else {}
     evidence = stage_folder(folder, task, arguments["evidence"])
-    if arguments["evidence"] != "none" and not _table_of(evidence).exists():
+    if not all(path.exists() for path in _needed(evidence)):
         raise PloffError(
             f"{evidence} is gone, on which this run builds; put it back, or begin anew with another --out"
         )
@@ -160,7 +161,8 @@ def _run(arguments: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         seeds=[seed],
         settings=storage.as_settings(arguments["settings"]),
         metric=evidence,
-        environment=data.origin.environment,
+        environment=noted.get("environment"),
+        fingerprint=noted.get("fingerprint"),
         quiet=True,
         **arguments["training"],
     )
@@ -189,8 +191,11 @@ def _noted(folder: pathlib.Path, task: str) -> pathlib.Path:
     return folder / "stages" / _file_name(task) / "data.json"
 
 
-def _table_of(place: pathlib.Path) -> pathlib.Path:
-    return place / (stages.L2_TABLE if place.name == "l2" else stages.TABLE)
+def _needed(place: pathlib.Path) -> list[pathlib.Path]:
+    """What a run finds in the folder of its metric."""
+    if place.name in ("none", "l2"):
+        return [place / stages.L2_TABLE] if place.name == "l2" else []
+    return [place / CHECKPOINT, place / stages.TABLE]
 
 
 def _evidence(arguments: dict[str, Any], folder: pathlib.Path) -> Any:

@@ -19,7 +19,7 @@ from ploff.errors import DataError, UnknownNameError
 from ploff.storage import replacing
 from ploff.transitions import Transitions
 
-__all__ = ["Entry", "check_target", "convert", "list_datasets", "load", "save"]
+__all__ = ["Entry", "check_target", "convert", "is_place", "list_datasets", "load", "save"]
 
 MODULES = {"d4rl": "d4rl", "minari": "minari_format", "npz": "npz", "parquet": "table", "csv": "table"}
 SUFFIXES = {".hdf5": "d4rl", ".h5": "d4rl", ".npz": "npz", ".parquet": "parquet", ".csv": "csv"}
@@ -151,6 +151,13 @@ def format_of(path: pathlib.Path) -> str:
     return named
 
 
+def is_place(path: pathlib.Path) -> bool:
+    """Whether a dataset lies there; the folder of a run may be called like its dataset."""
+    from ploff.datasets import minari_format
+
+    return path.is_file() or minari_format.is_dataset(path)
+
+
 def _locate(name: str, format: str | None) -> pathlib.Path:
     """The file or folder that a name means."""
     from ploff.datasets import minari_format
@@ -158,8 +165,8 @@ def _locate(name: str, format: str | None) -> pathlib.Path:
     if name.startswith(MINARI_PREFIX):
         return minari_format.download(name.removeprefix(MINARI_PREFIX))
     path = pathlib.Path(name)
-    if path.is_file() or minari_format.is_dataset(path):
-        return path  # and not the folder of a run that is called like its dataset
+    if is_place(path):
+        return path
     found = find_file(name) if format in (None, "d4rl") else None
     if found is not None:
         return found

@@ -197,7 +197,8 @@ def _origin(rows: Rows, arrays: Mapping[str, np.ndarray], options: Options) -> O
     if options.environment is None:
         return origin
     scores = catalogue.reference_scores(options.environment) or origin.reference_scores
-    return dataclasses.replace(origin, environment=options.environment, reference_scores=scores)
+    named = dataclasses.replace(origin, environment=options.environment, reference_scores=scores)
+    return named if named.environment == origin.environment else dataclasses.replace(named, options="{}")
 
 
 def as_written(transitions: Transitions) -> dict[str, np.ndarray]:

@@ -39,11 +39,12 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
         for field, names in columns.items()
         if field != "episodes"
     }
-    following = arrays.pop("next_observations", None)
-    known = None
+    following, known = arrays.pop("next_observations", None), None
     if following is not None:
         known = _logged(table, columns["next_observations"])
-        common = np.result_type(arrays["observations"], following[known] if known.any() else np.float32)
+        following, known = (following, known) if known.any() else (None, None)
+    if following is not None and known is not None:
+        common = np.result_type(arrays["observations"], following[known])
         arrays["observations"] = arrays["observations"].astype(common)
         following = np.where(known.reshape(-1, *[1] * (following.ndim - 1)), following, 0).astype(common)
     _add_flags(source, table, columns, arrays)
@@ -122,7 +123,9 @@ def _column(source: str, table: pa.Table, name: str, gaps: bool) -> np.ndarray:
         if len(lengths) > 1 or (column.null_count and not gaps):
             raise DataError(f"{source}: the lists in column {name!r} differ in length, or some are missing")
         there, width = ~np.asarray(column.is_null()), max(lengths, default=0)
-        logged = np.asarray(column.flatten()).reshape(-1, width)  # without those that are missing
+        logged = np.asarray(column.flatten()).reshape(
+            int(there.sum()), width
+        )  # without those that are missing
         values = np.zeros((len(column), width), logged.dtype)
         values[there] = logged
         return values

@@ -25,6 +25,7 @@ class Maker(Protocol):
 
 
 _REGISTERED: dict[str, Maker] = {}
+_GYMNASIUMS = frozenset(gym.registry)  # before a program adds its own
 
 
 def names() -> list[str]:
@@ -45,7 +46,8 @@ def known_everywhere(name: str) -> bool:
         return False
     if name in names() or ":" in name:
         return True
-    return name in gym.registry and str(gym.registry[name].entry_point).startswith("gymnasium")
+    place = str(gym.registry[name].entry_point) if name in gym.registry else ""
+    return place.startswith("gymnasium_robotics") or (name in _GYMNASIUMS and place.startswith("gymnasium"))
 
 
 def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
@@ -61,6 +63,15 @@ def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
     """
     if physics not in ("d4rl", "gymnasium"):
         raise UnknownNameError("physics", physics, ("d4rl", "gymnasium"))
+    try:
+        return _make(name, physics, options)
+    except TypeError as error:
+        if not options:
+            raise
+        raise PloffError(f"{name} cannot be made with {', '.join(options)}: {error}") from error
+
+
+def _make(name: str, physics: Physics, options: dict[str, Any]) -> gym.Env:
     if name in _REGISTERED:
         return _REGISTERED[name](**options)
     if name in locomotion.TASKS:

@@ -21,7 +21,7 @@ import numpy as np
 from rich.table import Table
 from scipy.special import stdtrit
 
-from ploff import environments, storage
+from ploff import datasets, environments, storage
 from ploff.errors import PloffError
 from ploff.neighbors.explain import Explainer
 from ploff.pipeline import stages
@@ -134,18 +134,27 @@ def refuse_run(folder: pathlib.Path) -> None:
 
 def write_origin(folder: pathlib.Path, dataset: str, reading: Mapping[str, Any]) -> None:
     """Notes which dataset a folder's metric was learned from, and how it was read, where no policy's run does so."""
-    storage.write_json(folder / CONFIG, {"dataset": findable(dataset), "reading": given(reading)})
+    if read_config(folder) is None:
+        storage.write_json(folder / CONFIG, {"dataset": findable(dataset), "reading": given(reading)})
 
 
 def findable(dataset: str | os.PathLike[str]) -> str:
     """A dataset's name; a file's in full, so that it is found from anywhere."""
     path = pathlib.Path(dataset)
-    return str(path.resolve()) if path.exists() else str(dataset)
+    return str(path.resolve()) if datasets.is_place(path) else str(dataset)
 
 
 def given(reading: Mapping[str, Any] | None) -> dict[str, Any]:
     """Those keywords of `ploff.load` that say something."""
     return {name: value for name, value in (reading or {}).items() if value is not None and value != {}}
+
+
+def note_metric(folder: pathlib.Path, settings: dict[str, Any]) -> None:
+    """Adds what a run's metric is; other processes may have added seeds to its config.json by now."""
+    config = read_config(folder)
+    assert config is not None
+    config["metric"]["settings"] = settings
+    storage.write_json(folder / CONFIG, config)
 
 
 def metric_folder(folder: pathlib.Path) -> pathlib.Path:

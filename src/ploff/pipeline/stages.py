@@ -97,6 +97,8 @@ def _metric(folder: pathlib.Path, data: Transitions, plan: MetricPlan, quiet: bo
             if not quiet:
                 console.print(f"metric: that of {folder}, {header['step']:,} steps", highlight=False)
             return
+        if plan.steps is not None and header["step"] > plan.steps:
+            _refuse_length(folder, header, plan.steps)
         config = found
         training = dataclasses.replace(training, seed=header["seed"], held_out=header["held_out"])
     learn_metric(data, config, training, out=folder, quiet=quiet)
@@ -104,16 +106,17 @@ def _metric(folder: pathlib.Path, data: Transitions, plan: MetricPlan, quiet: bo
 
 def _refuse_other_length(folder: pathlib.Path, header: dict[str, Any], plan: MetricPlan) -> None:
     """A metric that settled by itself is done; another has the steps that were asked for, or is another metric."""
-    settled = has_settled(header["checks"], plan.training)
-    if (
-        plan.steps is not None
-        and header["step"] != plan.steps
-        and not (settled and header["step"] < plan.steps)
-    ):
-        raise PloffError(
-            f"the metric in {folder} was learned for {header['step']:,} steps, not {plan.steps:,}; "
-            "leave --metric-steps out, or choose another --out"
-        )
+    settled = plan.training.settle and has_settled(header["checks"], plan.training)
+    if plan.steps in (None, header["step"]) or (settled and header["step"] < plan.steps):
+        return
+    _refuse_length(folder, header, plan.steps)
+
+
+def _refuse_length(folder: pathlib.Path, header: dict[str, Any], wanted: int) -> None:
+    raise PloffError(
+        f"the metric in {folder} was learned for {header['step']:,} steps, not {wanted:,}; "
+        "leave --metric-steps out, or choose another --out"
+    )
 
 
 def metric_settings(folder: pathlib.Path) -> dict[str, Any]:

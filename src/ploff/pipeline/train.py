@@ -18,6 +18,7 @@ from ploff.pipeline.runs import (
     findable,
     given,
     load_run,
+    note_metric,
     read_config,
     versions,
     write_scores,
@@ -56,6 +57,7 @@ def train(
     episodes: int | None = None,
     log: str | None = None,
     reading: Mapping[str, Any] | None = None,
+    fingerprint: str | None = None,
     quiet: bool = False,
 ) -> Run:
     """Trains a method on a log. Called again with the same `out`, it goes on where it stopped.
@@ -76,6 +78,7 @@ def train(
       episodes: of an evaluation.
       log: also write to "tensorboard" or "wandb".
       reading: keywords of `ploff.load` for a file that leaves something open.
+      fingerprint: of the log, `Transitions.fingerprint()`, if it must be a certain one.
       quiet: show no progress.
     """
     folder = pathlib.Path(out)
@@ -83,7 +86,7 @@ def train(
         dataset, [method], {method: folder}, pathlib.Path(metric) if metric is not None else folder,
         seeds=seeds, preset=preset, settings=settings, environment=environment, physics=physics,
         metric_steps=metric_steps, steps=steps, evaluate_every=evaluate_every, episodes=episodes, log=log,
-        reading=reading, quiet=quiet,
+        reading=reading, fingerprint=fingerprint, quiet=quiet,
     )  # fmt: skip
     return _run(request)[0]
 
@@ -134,6 +137,7 @@ class _Request:
         metric_steps: int | None = None,
         log: str | None = None,
         reading: Mapping[str, Any] | None = None,
+        fingerprint: str | None = None,
         quiet: bool = False,
         **lengths: int | None,
     ) -> "_Request":
@@ -147,10 +151,13 @@ class _Request:
             raise PloffError(
                 f"{data.origin.name} has {data.action_space.n} discrete actions; policies are learned for boxes"
             )
+        found = data.fingerprint()
+        if fingerprint not in (None, found):
+            raise PloffError(f"{data.origin.name} is not the dataset that was meant: its content has changed")
         return cls(
             data=data,
             name=None if isinstance(dataset, Transitions) else findable(dataset),
-            fingerprint=data.fingerprint(),
+            fingerprint=found,
             folders=folders,
             shared=shared,
             configs=configs,
@@ -222,10 +229,9 @@ def _run(request: _Request) -> list[Run]:
     try:
         for kind in dict.fromkeys(kinds):
             stages.prepare(kind, request.shared, request.data, request.plan, quiet=request.quiet)
-        for folder, config in configs.items():
-            if config["metric"]["evidence"] == "learned":
-                config["metric"]["settings"] = stages.metric_settings(request.shared)
-                storage.write_json(folder / CONFIG, config)
+        for method, folder in request.folders.items():
+            if agents.method(method).evidence == "learned":
+                note_metric(folder, stages.metric_settings(request.shared))
         failures = run_jobs(jobs, quiet=request.quiet)
     except KeyboardInterrupt as interrupt:
         if interrupt.args:
@@ -260,6 +266,7 @@ def _claimed(request: _Request, method: str) -> dict[str, Any]:
                 f"{folder} was trained with the metric of {place}; choose another --out, or delete it"
             )
         wanted["seeds"] = sorted({*found["seeds"], *wanted["seeds"]})
+        wanted["metric"] = {**found["metric"], **wanted["metric"]}
     return wanted
 
 

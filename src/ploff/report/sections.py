@@ -178,7 +178,7 @@ def states(story: Story) -> str:
     for metric in story.metrics:
         try:
             data = _data(metric)
-        except PloffError as error:
+        except (PloffError, OSError) as error:
             parts.append(note(f"{metric.task}: states cannot be drawn here ({error})."))
             continue
         if not pictures.can_be_drawn(data):

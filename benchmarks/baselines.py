@@ -14,8 +14,8 @@ Where a method has changed since, remove its rows.
 
 A cell is the mean over seeds with Student's 95% interval of it; the last column is the mean over tasks, of the seeds
 that were run on all of them. Published scores stand beside it in small type: those of the paper's Table 1 (v0
-datasets), and of a method's own paper or of CORL where it is younger (`published_scores.csv`). They are of other datasets, of
-longer training, and of other physics than a log of one's own: a landmark, not a test.
+datasets), and of a method's own paper or of CORL where it is younger (`published_scores.csv`). They are of other
+datasets, of longer training, and of other physics than a log of one's own: a landmark, not a test.
 """
 
 import argparse

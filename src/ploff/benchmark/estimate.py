@@ -1,7 +1,7 @@
 """How long a plan will take: from what the store says of like jobs, else from what was measured on one core.
 
 The figures below are processor seconds on the bundled sample, with an evaluation of ten episodes every 2,000 steps, two
-workers on two cores; those of the methods from `awr` on are what `benchmarks/methods.py` times on one core.
+workers on two cores; those of the methods from `awr` on are what `benchmarks/methods.py` times on one core, rounded.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ PER_THOUSAND_STEPS = {
     "td3-bc": 8.3,
     "ploff": 11.4,
     "ploff-l2": 10.0,
-    "awr": 3.0,
+    "awr": 1.0,
     "iql": 10.0,
     "prdc": 10.0,
     "brac-v": 15.0,

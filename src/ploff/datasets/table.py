@@ -42,11 +42,11 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
     following, known = arrays.pop("next_observations", None), None
     if following is not None:
         known = _logged(table, columns["next_observations"])
-        following, known = (following, known) if known.any() else (None, None)
-    if following is not None and known is not None:
-        common = np.result_type(arrays["observations"], following[known])
+        common = np.result_type(arrays["observations"], following[known] if known.any() else np.float32)
         arrays["observations"] = arrays["observations"].astype(common)
         following = np.where(known.reshape(-1, *[1] * (following.ndim - 1)), following, 0).astype(common)
+    if known is not None and not known.any():  # a column that nobody filled: as if it were not there
+        following = known = None
     _add_flags(source, table, columns, arrays)
     metadata = (table.schema.metadata or {}).get(b"ploff")
     origin, action_space = recall(metadata.decode()) if metadata else (Origin(name=path.stem), None)
@@ -123,11 +123,9 @@ def _column(source: str, table: pa.Table, name: str, gaps: bool) -> np.ndarray:
         if len(lengths) > 1 or (column.null_count and not gaps):
             raise DataError(f"{source}: the lists in column {name!r} differ in length, or some are missing")
         there, width = ~np.asarray(column.is_null()), max(lengths, default=0)
-        logged = np.asarray(column.flatten()).reshape(
-            int(there.sum()), width
-        )  # without those that are missing
+        logged = np.asarray(column.flatten())  # without those that are missing
         values = np.zeros((len(column), width), logged.dtype)
-        values[there] = logged
+        values[there] = logged.reshape(int(there.sum()), width)
         return values
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiub":

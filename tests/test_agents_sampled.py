@@ -38,7 +38,7 @@ def cql_case(**changes):
     state = dataclasses.replace(begin("cql", log, config), step=jnp.asarray(config.warmup))
     draw_key, _, key = jax.random.split(KEY, 3)
     _, batch = log.draw(draw_key, config.batch)
-    propose_key, next_key = jax.random.split(key)
+    propose_key, next_key, _ = jax.random.split(key, 3)
     following = state.actor.network.sample(next_key, batch.next_observations, 1).actions[0]
     return config, log, state, batch, cql.propose(state.actor.network, batch, propose_key, config), following
 
@@ -53,15 +53,17 @@ def test_proposals_are_uniform_then_the_policys_with_their_densities():
     np.testing.assert_allclose(proposals.log_density[20:], there, atol=1e-2)
 
 
-@pytest.mark.parametrize(("threshold", "states"), [(None, None), (0.4, None), (None, 3)])
-def test_the_conservative_loss_is_that_of_a_loop(threshold, states):
+@pytest.mark.parametrize(
+    ("threshold", "states", "draws"), [(None, None, None), (0.4, None, None), (None, 3, None), (None, 3, 2)]
+)
+def test_the_conservative_loss_is_that_of_a_loop(threshold, states, draws):
     config, _, state, batch, proposals, _ = cql_case(
-        threshold=threshold, weight=2.0, softness=0.5, gap_states=states
+        threshold=threshold, weight=2.0, softness=0.5, gap_states=states, gap_draws=draws
     )
     assert proposals.actions.shape == (30, states or config.batch, 2)
     wanted, unit, gap_weight = np.linspace(0, 1, config.batch), 3.0, 1.7
     loss, (error, gap, _) = cql.conservative_loss(
-        state.critics.network, batch, jnp.asarray(wanted), proposals, gap_weight, unit, config
+        state.critics.network, batch, jnp.asarray(wanted), proposals, gap_weight, unit, KEY, config
     )
     expected, gaps, errors = 0.0, [], []
     for critic in (state.critics.network.first, state.critics.network.second):
@@ -77,6 +79,25 @@ def test_the_conservative_loss_is_that_of_a_loop(threshold, states):
     assert float(error) == pytest.approx(sum(errors), rel=1e-4)
 
 
+def test_drawn_actions_give_the_gaps_gradient_on_average():
+    config, _, state, batch, proposals, _ = cql_case(softness=0.5, gap_states=4)
+    seen, unit = batch.observations[:4], 20.0  # values that the sum weighs unevenly
+    draws = dataclasses.replace(config, gap_draws=500)
+
+    def gradient(config, key):
+        def total(critics):
+            return jnp.sum(cql.soft_values(critics, seen, proposals, unit, key, config))
+
+        leaves = jax.tree.leaves(arrays(eqx.filter_grad(total)(state.critics.network)))
+        return np.concatenate([np.ravel(leaf) for leaf in leaves])
+
+    exact = gradient(config, KEY)
+    drawn = np.mean([gradient(draws, jax.random.key(number)) for number in range(8)], axis=0)
+    evenly = gradient(dataclasses.replace(config, softness=1e6), KEY)
+    assert np.linalg.norm(drawn - exact) < 0.03 * np.linalg.norm(exact)
+    assert np.linalg.norm(evenly - exact) > 0.1 * np.linalg.norm(exact)
+
+
 def test_many_uniform_proposals_estimate_the_integral_of_exp_q():
     config, _, state, batch, _, _ = cql_case()
     critic, count = state.critics.network.first, 4000
@@ -85,7 +106,7 @@ def test_many_uniform_proposals_estimate_the_integral_of_exp_q():
     density = jnp.full((count, config.batch), 2 * np.log(0.5))
     _, (_, gap, _) = cql.conservative_loss(
         eqx.tree_at(lambda twins: twins.second, state.critics.network, critic),
-        batch, jnp.zeros(config.batch), cql.Proposals(actions, density), 1.0, 1.0, config,
+        batch, jnp.zeros(config.batch), cql.Proposals(actions, density), 1.0, 1.0, KEY, config,
     )  # fmt: skip
     grid = np.stack(np.meshgrid(*[np.linspace(-0.99, 0.99, 40)] * 2), -1).reshape(-1, 2)
     points = SPACE.from_unit(jnp.asarray(grid, jnp.float32))
@@ -108,8 +129,8 @@ def test_cql_does_not_depend_on_the_units_of_the_reward():
             larger,
             dataclasses.replace(last, weight=4 * last.weight, bias=4 * last.bias),
         )
-    small, _ = cql.conservative_loss(critics, batch, wanted, proposals, 1.0, 4.0, config)
-    large, _ = cql.conservative_loss(larger, batch, 4 * wanted, proposals, 1.0, 1.0, config)
+    small, _ = cql.conservative_loss(critics, batch, wanted, proposals, 1.0, 4.0, KEY, config)
+    large, _ = cql.conservative_loss(larger, batch, 4 * wanted, proposals, 1.0, 1.0, KEY, config)
     assert float(small) == pytest.approx(float(large), rel=1e-4)
 
 

@@ -8,8 +8,10 @@ r"""CQL(H) (Kumar et al., 2020): soft actor-critic whose values are pushed down 
 a_i: n uniform actions, n of π(·|s) and n of π(·|s'), with the densities μ that they were drawn from. For `warmup`
 steps the actor imitates: η log π(a|s) − log π(logged action|s).
 
-The gap is what a step costs: 3n actions a state, through both critics and back. It may be judged on the first
-`gap_states` of the batch alone: drawn like all of it, they give the same gap on average, with more noise.
+The gap is what a step costs: 3n actions a state, through both critics and back. Two settings make it cheaper, and leave
+its gradient what it is on average. Its gradient is that of Q at the a_i, weighed by their share of the sum: it may pass
+through `gap_draws` actions alone that are drawn with that weight, so that the others are valued but not gone back
+through. And the gap may be judged on the first `gap_states` of the batch alone: they are drawn like all of it.
 
 Values are in the environment's own reward inside the losses: α, τ, T and η are weighed against it as published.
 
@@ -30,7 +32,7 @@ from ploff.agents.actor_critic import Twins, moved
 from ploff.agents.gaussian import SquashedGaussian
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
-from ploff.agents.sampled import values_of_both
+from ploff.agents.sampled import value_each, values_of_both
 from ploff.agents.settings import OfflineConfig
 from ploff.settings import counts, not_negative, positive
 from ploff.transitions import Batch
@@ -49,14 +51,14 @@ class CQLConfig(OfflineConfig):
     softness: float = 1.0  # T
     samples: int = 10  # n
     gap_states: int | None = None  # of the batch, on which the gap is judged; None: all, as published
+    gap_draws: int | None = None  # actions a state that the gap's gradient passes through; None: all, as published
     warmup: int = 10_000  # the authors found 10,000, 20,000 and 40,000 alike
 
     def __post_init__(self):
         super().__post_init__()
         positive(self, "softness")
         counts(self, "samples")
-        if self.gap_states is not None:
-            counts(self, "gap_states")
+        counts(self, *[name for name in ("gap_states", "gap_draws") if getattr(self, name) is not None])
         not_negative(self, "weight", "warmup")
 
 
@@ -110,7 +112,7 @@ def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> t
     """One step of the actor, its entropy's weight, the critics and, with Lagrange, the gap's weight."""
     draw_key, actor_key, key = jax.random.split(key, 3)
     _, batch = log.draw(draw_key, config.batch)
-    propose_key, next_key = jax.random.split(key)
+    propose_key, next_key, gap_key = jax.random.split(key, 3)
     proposals = propose(state.actor.network, batch, propose_key, config)
     (next_actions,) = state.actor.network.sample(next_key, batch.next_observations, 1).actions
     value = state.target_critics.least(batch.next_observations, next_actions)
@@ -118,7 +120,7 @@ def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> t
     gap_weight = jnp.exp(state.log_gap_weight.network) if config.threshold is not None else jnp.ones(())
 
     def critic_loss(critics: Twins) -> tuple[Array, tuple[Array, Array, Array]]:
-        return conservative_loss(critics, batch, wanted, proposals, gap_weight, log.reward_unit, config)
+        return conservative_loss(critics, batch, wanted, proposals, gap_weight, log.reward_unit, gap_key, config)
 
     critics, _, (error, gap, values) = state.critics.descend(optax.adam(config.critic_rate), critic_loss)
     actor, actor_loss, entropy = _actor_step(state, log, batch, actor_key, config)
@@ -158,17 +160,43 @@ def conservative_loss(
     proposals: Proposals,
     gap_weight: Float[Array, ""],
     unit: Float[Array, ""],
+    key: PRNGKeyArray,
     config: CQLConfig,
 ) -> tuple[Float[Array, ""], tuple[Array, Array, Array]]:
     """The critics' loss; then its temporal-difference part, the mean gap, and the logged actions' values."""
     rows = proposals.log_density.shape[1]
     logged = values_of_both(critics, batch.observations, batch.actions[None])[:, 0]
-    proposed = values_of_both(critics, batch.observations[:rows], proposals.actions)
     error = jnp.sum(jnp.mean(jnp.square(logged - wanted), axis=-1))
-    soft = jax.nn.logsumexp(unit * proposed / config.softness - proposals.log_density, axis=1)
-    gaps = config.weight * jnp.mean(config.softness * soft - unit * logged[:, :rows], axis=-1)
+    soft = soft_values(critics, batch.observations[:rows], proposals, unit, key, config)
+    gaps = config.weight * jnp.mean(soft - unit * logged[:, :rows], axis=-1)
     loss = jnp.square(unit) * error + gap_weight * jnp.sum(gaps - (config.threshold or 0.0))
     return loss, (error, jnp.mean(gaps), logged)
+
+
+def soft_values(
+    critics: Twins,
+    observations: Float[Array, "G *S"],
+    proposals: Proposals,
+    unit: Float[Array, ""],
+    key: PRNGKeyArray,
+    config: CQLConfig,
+) -> Float[Array, "2 G"]:
+    """T log Σ_i exp(Q_j(s, a_i)/T − log μ(a_i)) of both critics, in the environment's own reward."""
+    values = unit * values_of_both(critics, observations, proposals.actions)
+    logits = values / config.softness - proposals.log_density
+    if config.gap_draws is None:
+        return config.softness * jax.nn.logsumexp(logits, axis=1)
+    logits = jax.lax.stop_gradient(logits)
+    drawn = jax.random.categorical(key, logits, axis=1, shape=(config.gap_draws, *logits.shape[::2]))
+    passed = jnp.stack(
+        [
+            value_each(critic, observations, jnp.take_along_axis(proposals.actions, one[..., None], axis=0))
+            for critic, one in zip((critics.first, critics.second), jnp.moveaxis(drawn, 1, 0), strict=True)
+        ]
+    )
+    passed = unit * jnp.mean(passed, axis=1)
+    # The sum's own value; the drawn actions' gradient.
+    return config.softness * jax.nn.logsumexp(logits, axis=1) + passed - jax.lax.stop_gradient(passed)
 
 
 def _actor_step(state: CQLState, log: Log, batch: Batch, key: PRNGKeyArray, config: CQLConfig):

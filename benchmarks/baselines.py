@@ -12,6 +12,9 @@ run again, even where the run folders are gone, and what a run had after fewer s
 no method here depends on how long it is going to be. `--table` only prints. Several of these may share a record.
 Where a method has changed since, remove its rows.
 
+Methods have their own defaults, and what their authors chose for the dataset that the task is named after, where they
+did (`published_settings.csv`); `--set` comes last. The record says what was not a default.
+
 A cell is the mean over seeds with Student's 95% interval of it; the last column is the mean over tasks, of the seeds
 that were run on all of them. Published scores stand beside it in small type: those of the paper's Table 1 (v0
 datasets), and of a method's own paper or of CORL where it is younger (`published_scores.csv`). They are of other
@@ -58,9 +61,10 @@ def main() -> None:
     methods = list(METHODS) if options.methods == "all" else options.methods.split(",")
     tasks = dict(named(text) for text in options.datasets)
     record = Record(options.record or options.out / "evaluations.csv")
-    settings = by_owner(assignments(options.set), methods)
+    given = by_owner(assignments(options.set), methods)
     problems = []
     for task, dataset in {} if options.table else tasks.items():
+        settings = with_published(task, given)
         for seeds, missing in record.missing(task, methods, options.seeds, options.steps):
             try:
                 runs = compare(
@@ -148,6 +152,15 @@ class Record:
             )
 
 
+def with_published(task: str, given: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """By owner: the settings that were published for the task's dataset, and over them those that were given."""
+    chosen = {owner: dict[str, str]() for owner in given}
+    for row in beside_this("published_settings.csv"):
+        if row["dataset"] == task_family(task) and row["method"] in chosen:
+            chosen[row["method"]][row["setting"]] = row["value"]
+    return {owner: chosen[owner] | given[owner] for owner in given}
+
+
 def named(text: str) -> tuple[str, str]:
     """A task's name and its dataset."""
     name, separator, dataset = text.partition("=")
@@ -191,13 +204,19 @@ def task_family(task: str) -> str:
 
 def published_scores() -> dict[tuple[str, str], float]:
     """By dataset and method."""
-    text = (pathlib.Path(__file__).parent / "published_scores.csv").read_text()
-    own = {(row["dataset"], row["method"]): float(row["score"]) for row in csv.DictReader(text.splitlines())}
+    rows = beside_this("published_scores.csv")
+    own = {(row["dataset"], row["method"]): float(row["score"]) for row in rows}
     ours = {paper: method for method, paper in PAPER_NAMES.items()}
     table_1 = {
         (dataset, ours[name]): score.mean for (dataset, name), score in paper_scores().items() if name in ours
     }
     return own | table_1
+
+
+def beside_this(name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file in this folder."""
+    with open(pathlib.Path(__file__).with_name(name)) as file:
+        return list(csv.DictReader(file))
 
 
 if __name__ == "__main__":

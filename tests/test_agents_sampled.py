@@ -208,9 +208,9 @@ def test_the_multiplier_rises_above_the_threshold_and_falls_below_it_within_its_
     assert float(bear.raise_multiplier(multiplier, jnp.asarray(0.4), steep).network) == -5.0
 
 
-@pytest.mark.parametrize("warm", [True, False])
-def test_bears_losses_are_as_printed_and_its_actor_follows_the_value_once_warm(warm):
-    log, config = log_for("bear"), tiny("bear")
+@pytest.mark.parametrize(("warm", "behaviour"), [(True, "vae"), (False, "vae"), (True, "gaussian")])
+def test_bears_losses_are_as_printed_and_its_actor_follows_the_value_once_warm(warm, behaviour):
+    log, config = log_for("bear"), tiny("bear", behaviour=behaviour)
     state = dataclasses.replace(begin("bear", log, config), step=jnp.asarray(config.warmup - (not warm)))
     following, info = advance("bear", state, log, config)
     keys = jax.random.split(KEY, 5)
@@ -219,12 +219,15 @@ def test_bears_losses_are_as_printed_and_its_actor_follows_the_value_once_warm(w
     value = most_mixed_value(state.target_critics, batch.next_observations, proposed, 0.75)
     expected = squares(state.critics.network, batch, target(batch, value))
     assert float(info.critic_loss) == pytest.approx(expected, rel=1e-4)
-    modelled = following.vae.network.sample_raw(keys[3], batch.observations, config.matched_samples)
+    modelled = following.behaviour.network.sample_raw(keys[3], batch.observations, config.matched_samples)
     drawn = state.actor.network.sample(keys[4], batch.observations, config.matched_samples)
     apart = float(jnp.mean(bear.discrepancy(drawn.raw, modelled, "gaussian", config.bandwidth)))
     q = float(log.reward_unit * jnp.mean(state.critics.network.least(batch.observations, drawn.actions[0])))
     assert float(info.actor_loss) == pytest.approx(apart - 0.05 - warm * q, rel=1e-4)
     assert float(info.discrepancy) == pytest.approx(apart, rel=1e-4)
+    if behaviour == "gaussian":
+        density = state.behaviour.network.log_density(batch.observations, batch.actions)
+        assert float(info.behaviour_loss) == pytest.approx(-float(jnp.mean(density)), rel=1e-4)
 
 
 def test_an_unknown_kernel_is_refused():

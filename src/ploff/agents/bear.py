@@ -1,12 +1,13 @@
 r"""BEAR (Kumar et al., 2019): the support of the policy is held to that of the log, by samples of both.
 
-    actor:       min mean [ −min_j Q_j(s, a) + α (MMD(π(·|s), b(·|s)) − ε) ],   a ∼ π,   b a VAE of the logged actions
+    actor:       min mean [ −min_j Q_j(s, a) + α (MMD(π(·|s), b(·|s)) − ε) ],   a ∼ π,   b a model of the logged actions
     multiplier:  max over log α in [−5, 10] of α (mean MMD − ε)
     critic:      y = r + γ max_i [ λ min_j Q̄_j + (1 − λ) max_j Q̄_j ](s', a_i),   a_i ∼ π(·|s')
     MMD² = mean k(x, x') + mean k(y, y') − 2 mean k(x, y),   k = e^{−‖x − y‖² / 2σ} or e^{−‖x − y‖₁ / 2σ}
 
-The MMD is between actions before tanh. For `warmup` steps the actor has no value to follow. The policy takes the action
-that Q_1 values most, of 100 from the same noise in every state.
+b is a VAE or a squashed Gaussian, learned beside the policy. The MMD is between actions before tanh. For `warmup` steps
+the actor has no value to follow. The policy takes the action that Q_1 values most, of 100 from the same noise in every
+state.
 
 Shapes: n, m samples, B rows, A action.
 """
@@ -22,16 +23,18 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
 from ploff.agents.actor_critic import Twins, moved
-from ploff.agents.gaussian import SquashedGaussian
+from ploff.agents.gaussian import SquashedGaussian, imitation_loss
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.sampled import CANDIDATES, best_of, fixed_key, most_mixed_value
 from ploff.agents.settings import OfflineConfig
 from ploff.agents.vae import ActionVAE, vae_loss
 from ploff.settings import choices, counts, not_negative, positive, widths, within
+from ploff.transitions import Batch
 
 LOG_MULTIPLIERS = (-5.0, 10.0)
 Kernel = Literal["gaussian", "laplacian"]
+Behaviour = ActionVAE | SquashedGaussian
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,8 +42,9 @@ class BEARConfig(OfflineConfig):
     """As D4RL's authors ran it (their evaluation code): the scores that are quoted for BEAR are theirs."""
 
     actor_rate: float = 1e-4
-    vae_rate: float = 3e-4
-    vae_hidden: tuple[int, ...] = (750, 750)
+    behaviour: Literal["vae", "gaussian"] = "vae"  # b
+    behaviour_rate: float = 3e-4
+    behaviour_hidden: tuple[int, ...] = (750, 750)
     multiplier_rate: float = 1e-3
     kernel: Kernel = "gaussian"
     bandwidth: float = 50.0  # σ; the paper has 20 for hopper and half-cheetah
@@ -52,10 +56,10 @@ class BEARConfig(OfflineConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        positive(self, "vae_rate", "multiplier_rate", "bandwidth")
+        positive(self, "behaviour_rate", "multiplier_rate", "bandwidth")
         not_negative(self, "threshold", "warmup")
         counts(self, "matched_samples", "samples")
-        widths(self, "vae_hidden")
+        widths(self, "behaviour_hidden")
         within(self, "[0, 1]", "smaller_share")
         choices(self)
 
@@ -65,7 +69,7 @@ class BEARState(eqx.Module):
 
     actor: Learner[SquashedGaussian]
     critics: Learner[Twins]
-    vae: Learner[ActionVAE]
+    behaviour: Learner[Behaviour]
     log_multiplier: Learner[Float[Array, ""]]
     target_critics: Twins
     step: Int[Array, ""]
@@ -76,7 +80,7 @@ class BEARInfo(NamedTuple):
 
     critic_loss: Array
     actor_loss: Array
-    vae_loss: Array
+    behaviour_loss: Array
     mean_q: Array
     largest_q: Array  # to be held against the bound 1/(1−γ)
     discrepancy: Array  # the mean MMD, to be held against ε
@@ -89,11 +93,12 @@ def init(key: PRNGKeyArray, log: Log, config: BEARConfig) -> BEARState:
     shape, space = log.data.observation_shape, log.data.action_space
     actor = SquashedGaussian.init(keys[0], shape, space, config.hidden)
     critics = Twins.init(keys[1], shape, space, config.hidden)
-    vae = ActionVAE.init(keys[2], shape, space, config.vae_hidden)
+    model = ActionVAE if config.behaviour == "vae" else SquashedGaussian
+    behaviour = model.init(keys[2], shape, space, config.behaviour_hidden)
     return BEARState(
         actor=Learner.init(actor, optax.adam(config.actor_rate)),
         critics=Learner.init(critics, optax.adam(config.critic_rate)),
-        vae=Learner.init(vae, optax.adam(config.vae_rate)),
+        behaviour=Learner.init(behaviour, optax.adam(config.behaviour_rate)),
         log_multiplier=Learner.init(jnp.zeros(()), optax.adam(config.multiplier_rate)),
         target_critics=critics,
         step=jnp.zeros((), jnp.int32),
@@ -104,8 +109,8 @@ def update(state: BEARState, log: Log, key: PRNGKeyArray, config: BEARConfig) ->
     """One step of the model, of the critics, of the actor and of the multiplier."""
     keys = jax.random.split(key, 5)
     _, batch = log.draw(keys[0], config.batch)
-    vae, model_loss, _ = state.vae.descend(
-        optax.adam(config.vae_rate), lambda vae: (vae_loss(vae, batch, keys[1]), None)
+    behaviour, model_loss, _ = state.behaviour.descend(
+        optax.adam(config.behaviour_rate), lambda model: (behaviour_loss(model, batch, keys[1]), None)
     )
     proposed = state.actor.network.sample(keys[2], batch.next_observations, config.samples).actions
     best = most_mixed_value(state.target_critics, batch.next_observations, proposed, config.smaller_share)
@@ -113,7 +118,7 @@ def update(state: BEARState, log: Log, key: PRNGKeyArray, config: BEARConfig) ->
     critics, critic_loss, values = state.critics.descend(
         optax.adam(config.critic_rate), lambda critics: td3.critic_loss(critics, batch, wanted)
     )
-    modelled = vae.network.sample_raw(keys[3], batch.observations, config.matched_samples)
+    modelled = behaviour.network.sample_raw(keys[3], batch.observations, config.matched_samples)
     value_weight = (state.step >= config.warmup) * log.reward_unit
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
@@ -128,7 +133,7 @@ def update(state: BEARState, log: Log, key: PRNGKeyArray, config: BEARConfig) ->
     following = BEARState(
         actor=actor,
         critics=critics,
-        vae=vae,
+        behaviour=behaviour,
         log_multiplier=raised,
         target_critics=moved(state.target_critics, critics.network, config.target_rate),
         step=state.step + 1,
@@ -137,6 +142,11 @@ def update(state: BEARState, log: Log, key: PRNGKeyArray, config: BEARConfig) ->
         critic_loss, loss, model_loss, jnp.mean(values), jnp.max(values), apart, jnp.exp(raised.network)
     )
     return following, info
+
+
+def behaviour_loss(model: Behaviour, batch: Batch, key: PRNGKeyArray) -> Float[Array, ""]:
+    """What the model of the logged actions is learned by."""
+    return vae_loss(model, batch, key) if isinstance(model, ActionVAE) else imitation_loss(model, batch)
 
 
 def raise_multiplier(

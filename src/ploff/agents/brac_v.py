@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
 from ploff.agents.actor_critic import Twins, moved
-from ploff.agents.gaussian import SquashedGaussian
+from ploff.agents.gaussian import SquashedGaussian, imitation_loss
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.settings import OfflineConfig
@@ -90,8 +90,7 @@ def update(
     draw_key, next_key, key = jax.random.split(key, 3)
     _, batch = log.draw(draw_key, config.batch)
     clone, clone_loss, _ = state.clone.descend(
-        optax.adam(config.clone_rate),
-        lambda clone: (-jnp.mean(clone.log_density(batch.observations, batch.actions)), None),
+        optax.adam(config.clone_rate), lambda clone: (imitation_loss(clone, batch), None)
     )
     actions, diverged = divergence(state.actor.network, clone.network, next_key, batch.next_observations)
     value = state.target_critics.least(batch.next_observations, actions)

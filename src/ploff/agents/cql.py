@@ -51,7 +51,7 @@ class CQLConfig(OfflineConfig):
     softness: float = 1.0  # T
     samples: int = 10  # n
     gap_states: int | None = None  # of the batch, on which the gap is judged; None: all, as published
-    gap_draws: int | None = None  # actions a state that the gap's gradient passes through; None: all, as published
+    gap_draws: int | None = None  # actions a state that its gradient passes through; None: all, as published
     warmup: int = 10_000  # the authors found 10,000, 20,000 and 40,000 alike
 
     def __post_init__(self):
@@ -120,7 +120,9 @@ def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> t
     gap_weight = jnp.exp(state.log_gap_weight.network) if config.threshold is not None else jnp.ones(())
 
     def critic_loss(critics: Twins) -> tuple[Array, tuple[Array, Array, Array]]:
-        return conservative_loss(critics, batch, wanted, proposals, gap_weight, log.reward_unit, gap_key, config)
+        return conservative_loss(
+            critics, batch, wanted, proposals, gap_weight, log.reward_unit, gap_key, config
+        )
 
     critics, _, (error, gap, values) = state.critics.descend(optax.adam(config.critic_rate), critic_loss)
     actor, actor_loss, entropy = _actor_step(state, log, batch, actor_key, config)

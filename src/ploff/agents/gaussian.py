@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ploff.actions import ActionSpace
 from ploff.agents.actor_critic import Actor, Body
 from ploff.networks import observation_encoder
+from ploff.transitions import Batch
 
 LOG_DEVIATIONS = (-5.0, 2.0)  # that a policy may have
 EDGE = 1e-4  # how near to the box's edge a logged action may be: on it, no squashed density is finite
@@ -60,6 +61,12 @@ class SquashedGaussian(eqx.Module):
         """`count` actions a state, through which gradients flow to the policy."""
         shape = (count, observations.shape[0], self.space.width)
         return self.at(observations, jax.random.normal(key, shape))
+
+    def sample_raw(
+        self, key: PRNGKeyArray, observations: Float[Array, "B *S"], count: int
+    ) -> Float[Array, "n B A"]:
+        """As `sample`, the actions before tanh alone."""
+        return self.sample(key, observations, count).raw
 
     def at(self, observations: Float[Array, "B *S"], noise: Float[Array, "n B A"]) -> Samples:
         """The actions that standard normal noise stands for; it may be [n, 1, A], the same in every state."""
@@ -107,6 +114,11 @@ class BoundedGaussian(eqx.Module):
         space, log_deviation = self.mean.space, jnp.clip(self.log_deviation, *LOG_DEVIATIONS)
         apart = space.to_unit(actions) - space.to_unit(self.mean(observations))
         return normal_log_density(apart / jnp.exp(log_deviation), log_deviation)
+
+
+def imitation_loss(policy: SquashedGaussian, batch: Batch) -> Float[Array, ""]:
+    """−mean log π(a|s) of the logged actions."""
+    return -jnp.mean(policy.log_density(batch.observations, batch.actions))
 
 
 def normal_log_density(

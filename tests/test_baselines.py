@@ -1,0 +1,59 @@
+"""The script behind the table of all methods: what it runs with, what it runs again, and how it sums up."""
+
+import csv
+import pathlib
+
+import pytest
+
+from ploff import agents
+from ploff.pipeline.settings import method_config
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@pytest.fixture
+def baselines(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import baselines  # pyright: ignore[reportMissingImports]
+
+    return baselines
+
+
+def test_published_settings_are_settings_that_are_not_the_defaults(baselines):
+    datasets = {dataset for dataset, _ in baselines.published_scores()}
+    for row in baselines.beside_this("published_settings.csv"):
+        method = agents.method(row["method"])
+        changed = method_config(method, "default", {row["setting"]: row["value"]})
+        assert changed != method.config(), row
+        assert row["dataset"] in datasets
+        assert row["source"]
+
+
+def test_a_task_has_what_was_published_for_its_dataset_unless_told_otherwise(baselines):
+    given = {"rebrac": {"batch": "64"}, "bc": {"batch": "8"}}
+    settings = baselines.with_published("pen-expert-200k", given)
+    assert settings["rebrac"]["batch"] == "64"
+    assert settings["rebrac"]["actor_weight"] == "0.01"
+    assert settings["bc"] == {"batch": "8"}
+    assert baselines.with_published("our-own-log", given) == given
+
+
+def test_a_score_is_the_mean_of_the_last_three_evaluations_and_only_what_lacks_it_is_run(baselines, tmp_path):
+    path = tmp_path / "record.csv"
+    columns = ["task", "method", "seed", "step", "score"]
+    curves = {("bc", 0): [1.0, 2.0, 3.0, 4.0, 50.0], ("bc", 1): [7.0, 8.0], ("iql", 0): [9.0] * 4}
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for (method, seed), curve in curves.items():
+            writer.writerows(["door", method, seed, 10 * (i + 1), score] for i, score in enumerate(curve))
+    record = baselines.Record(path)
+    assert record.scores(40)["door", "bc"] == {0: 3.0}  # seed 1 did not come so far, and 50 is later
+    assert record.missing("door", ["bc", "iql"], 2, 40) == [([1], ["bc", "iql"])]
+    assert record.missing("door", ["bc", "iql"], 1, 40) == []
+    assert record.missing("pen", ["bc"], 2, 40) == [([0, 1], ["bc"])]
+
+
+def test_means_over_tasks_are_of_seeds_that_every_task_has(baselines):
+    assert baselines.means_over_tasks([{0: 1.0, 1: 5.0}, {0: 3.0}]) == [2.0]
+    assert baselines.means_over_tasks([{0: 1.0}, {}]) == []

@@ -8,7 +8,7 @@ mean as published. Settings are timed in turn, a whole update each; medians are 
 """
 
 import argparse
-import csv
+import pathlib
 import statistics
 import time
 
@@ -21,7 +21,7 @@ import ploff
 from ploff.agents import cql
 from ploff.agents.learner import bootstrapped
 from ploff.agents.log import Log
-from ploff.training import scan_updates
+from ploff.training import scan_updates, write_csv
 
 SETTINGS = [(None, None), (32, None), (16, None), (256, 1), (128, 1), (64, 1), (32, 1), (16, 1)]
 STEPS_TIMED = 20
@@ -67,10 +67,7 @@ def main() -> None:
             )
         )
     if options.out:
-        with open(options.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(pathlib.Path(options.out), rows)
 
 
 def advanced(state: cql.CQLState, log: Log, config: cql.CQLConfig, steps: int) -> cql.CQLState:

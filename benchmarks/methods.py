@@ -7,7 +7,7 @@ how many times cloning's step a step takes. Time does not depend on the values, 
 """
 
 import argparse
-import csv
+import pathlib
 import statistics
 import time
 
@@ -18,7 +18,7 @@ import numpy as np
 from ploff import ActionSpace, Transitions, agents, metric_learning, neighbors
 from ploff.agents.log import Evidence, Log
 from ploff.pseudometric import MetricConfig
-from ploff.training import scan_updates
+from ploff.training import scan_updates, write_csv
 
 STATES, ACTIONS, TRANSITIONS, NEIGHBOURS = 11, 3, 100_000, 50
 ROUND_OF_AWR = 1_200  # in which it values the whole log twice: all of that, or it seems too quick or too slow
@@ -109,10 +109,7 @@ def main() -> None:
             "{method:>10} {batch:>6} {ms_a_step:>9.2f} {steps_a_second:>9.1f} {times_bc:>6.1f}".format(**row)
         )
     if options.out:
-        with open(options.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(pathlib.Path(options.out), rows)
 
 
 if __name__ == "__main__":

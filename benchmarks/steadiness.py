@@ -9,8 +9,8 @@ wrong, too; where single steps of the actor decide between running and falling, 
 """
 
 import argparse
-import csv
 import dataclasses
+import pathlib
 from typing import Any
 
 import equinox as eqx
@@ -19,9 +19,10 @@ import jax.numpy as jnp
 
 import ploff
 from ploff import agents
+from ploff.agents.actor_critic import moved
 from ploff.agents.log import Log
 from ploff.pipeline.settings import assignments, method_config
-from ploff.training import scan_updates
+from ploff.training import scan_updates, write_csv
 
 
 def main() -> None:
@@ -55,10 +56,7 @@ def main() -> None:
         rows.append(row)
         print(*row.values(), sep="  ", flush=True)
     if options.out:
-        with open(options.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(pathlib.Path(options.out), rows)
 
 
 class Watched(eqx.Module):
@@ -86,8 +84,7 @@ class Watching(eqx.Module):
         step = state.step + 1
         rate = jnp.minimum(1.0, 1.0 / (self.memory * step))
         fresh = eqx.filter(learner.actor, eqx.is_inexact_array)
-        average = jax.tree.map(lambda old, new: old + rate * (new - old), state.average, fresh)
-        return Watched(learner, average, step), info
+        return Watched(learner, moved(state.average, fresh, rate), step), info
 
 
 def score(method: agents.Method, learner, data: ploff.Transitions, options: argparse.Namespace) -> float:

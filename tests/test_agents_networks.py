@@ -8,7 +8,8 @@ import pytest
 from scipy import stats
 
 from agent_cases import SPACE, log_for, to_box, to_units, toy_log
-from ploff.agents.actor_critic import Twins
+from ploff import agents
+from ploff.agents.actor_critic import Body, Layers, Twins
 from ploff.agents.gaussian import BoundedGaussian, SquashedGaussian
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.sampled import best_of, most_mixed_value, value_each
@@ -19,8 +20,25 @@ KEY = jax.random.key(0)
 OBSERVATIONS = jax.random.normal(jax.random.key(1), (5, 2))
 
 
+@pytest.mark.parametrize("activation", ["tanh-elu", "relu"])
+def test_hidden_layers_activate_as_they_are_named(activation):
+    body = Body.init(KEY, 2, Layers((4, 5, 6), activation), 3)
+    x = np.asarray(OBSERVATIONS)
+    for index, layer in enumerate(body.layers):
+        x = x @ np.asarray(layer.weight) + np.asarray(layer.bias)
+        elu = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+        x = np.maximum(x, 0) if activation == "relu" else np.tanh(x) if index == 0 else elu
+    expected = x @ np.asarray(body.last.weight) + np.asarray(body.last.bias)
+    np.testing.assert_allclose(body(OBSERVATIONS), expected, atol=1e-6)
+
+
+def test_a_method_has_the_activations_of_its_own_paper():
+    own = {name: method.config().activation for name, method in agents.METHODS.items()}
+    assert {name for name, kind in own.items() if kind == "tanh-elu"} == {"ploff", "ploff-l2", "td3-off"}
+
+
 def squashed():
-    return SquashedGaussian.init(KEY, (2,), SPACE, (8, 8))
+    return SquashedGaussian.init(KEY, (2,), SPACE, Layers((8, 8)))
 
 
 def test_a_squashed_density_is_that_of_the_normal_one_through_the_change_of_variables():
@@ -34,7 +52,7 @@ def test_a_squashed_density_is_that_of_the_normal_one_through_the_change_of_vari
 
 
 def test_a_squashed_density_integrates_to_one():
-    policy = SquashedGaussian.init(KEY, (2,), SPACE, (8, 8))
+    policy = SquashedGaussian.init(KEY, (2,), SPACE, Layers((8, 8)))
     grid = (np.arange(200) + 0.5) / 100 - 1
     unit = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 1, 2)
     densities = jnp.exp(policy.log_density(OBSERVATIONS[:1], jnp.asarray(to_box(unit), jnp.float32)))
@@ -59,7 +77,7 @@ def test_a_logged_action_on_the_edge_has_a_finite_density_and_gradient():
 
 
 def test_a_bounded_density_is_a_normal_one_around_the_policy():
-    policy = BoundedGaussian.init(KEY, (2,), SPACE, (8, 8))
+    policy = BoundedGaussian.init(KEY, (2,), SPACE, Layers((8, 8)))
     policy = BoundedGaussian(policy.mean, jnp.log(jnp.asarray([0.5, 2.0])))
     actions = to_box(np.linspace(-1, 1, 10).reshape(5, 2))
     expected = stats.norm.logpdf(
@@ -70,7 +88,7 @@ def test_a_bounded_density_is_a_normal_one_around_the_policy():
 
 
 def test_samples_are_valued_as_if_one_by_one():
-    critics = Twins.init(KEY, (2,), SPACE, (8, 8))
+    critics = Twins.init(KEY, (2,), SPACE, Layers((8, 8)))
     actions = jax.random.normal(jax.random.key(3), (4, 5, 2))
     first = np.stack([critics.first(OBSERVATIONS, row) for row in actions])
     second = np.stack([critics.second(OBSERVATIONS, row) for row in actions])
@@ -89,7 +107,7 @@ def test_the_divergence_of_latents_is_that_of_the_textbook():
 
 def test_latents_are_clipped_and_proposals_are_the_same_in_every_call():
     assert float(jnp.max(jnp.abs(likely_latents(KEY, (100, 1, 4))))) == LATENT_CLIP
-    vae = ActionVAE.init(KEY, (2,), SPACE, (8, 8))
+    vae = ActionVAE.init(KEY, (2,), SPACE, Layers((8, 8)))
     proposed = vae.propose(OBSERVATIONS, 6)
     assert proposed.shape == (6, 5, 2)
     np.testing.assert_allclose(vae.propose(OBSERVATIONS[2:3], 6)[:, 0], proposed[:, 2], atol=1e-6)

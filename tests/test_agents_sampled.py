@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from agent_cases import KEY, SPACE, advance, begin, log_for, tiny, to_units
 from ploff.agents import bcq, bear, brac_v, cql
+from ploff.agents.actor_critic import Layers
 from ploff.agents.gaussian import SquashedGaussian
 from ploff.agents.learner import Learner
 from ploff.agents.sampled import most_mixed_value
@@ -240,7 +241,7 @@ def test_an_unknown_kernel_is_refused():
 
 def constant_policy(mean, deviation):
     """A policy that is the same in every state."""
-    policy = SquashedGaussian.init(jax.random.key(0), (2,), SPACE, (4,))
+    policy = SquashedGaussian.init(jax.random.key(0), (2,), SPACE, Layers((4,)))
     bias = jnp.concatenate([jnp.asarray(mean), jnp.log(jnp.asarray(deviation))])
     return eqx.tree_at(lambda p: (p.body.last.weight, p.body.last.bias), policy, (jnp.zeros((4, 4)), bias))
 
@@ -277,7 +278,7 @@ def test_brac_penalises_the_target_and_the_actor_which_follows_the_value_once_wa
 
 
 def test_a_perturbation_moves_an_action_by_its_reach_at_most_and_never_out_of_the_box():
-    moves = bcq.Perturbation.init(KEY, (2,), SPACE, (8, 8), 0.05)
+    moves = bcq.Perturbation.init(KEY, (2,), SPACE, Layers((8, 8)), 0.05)
     actions = SPACE.from_unit(jax.random.uniform(KEY, (50, 6, 2), minval=-1, maxval=1))
     moved = moves(jnp.zeros((6, 2)), actions)
     change = np.abs(to_units(np.asarray(moved)) - to_units(np.asarray(actions)))

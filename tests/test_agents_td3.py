@@ -11,7 +11,7 @@ import pytest
 from metric_cases import random_log
 from ploff.actions import ActionSpace
 from ploff.agents import td3
-from ploff.agents.actor_critic import Actor, Twins
+from ploff.agents.actor_critic import Actor, Layers, Twins
 from ploff.agents.log import Log
 from ploff.agents.td3 import TD3Config
 from ploff.errors import PloffError
@@ -109,7 +109,7 @@ def test_the_averages_move_by_their_rate():
 
 def test_actors_stay_in_their_box_and_critics_see_it_as_a_unit_box():
     space = ActionSpace.box([0.0, -10.0], [1.0, 30.0])
-    actor = Actor.init(jax.random.key(0), (3,), space)
+    actor = Actor.init(jax.random.key(0), (3,), space, Layers((8, 8)))
     actions = actor(100.0 * jax.random.normal(jax.random.key(1), (50, 3)))
     assert np.all(actions >= jnp.asarray([0.0, -10.0]))
     assert np.all(actions <= jnp.asarray([1.0, 30.0]))

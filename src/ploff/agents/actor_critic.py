@@ -5,8 +5,8 @@ Observations come in training units; actions go in and come out in the log's own
 Shapes: B rows, S observation, A action, H hidden.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,17 @@ from ploff.actions import ActionSpace
 from ploff.networks import Linear, observation_encoder
 
 Tree = TypeVar("Tree")
+Activation = Literal[
+    "tanh-elu", "relu"
+]  # tanh after the first layer and elu after the others, or relu after all
+
+
+class Layers(NamedTuple):
+    """What lies between a network's inputs and its last layer."""
+
+    widths: tuple[int, ...]
+    activation: Activation = "relu"
+    norm: bool = False  # layer normalisation before each activation
 
 
 class LayerNorm(eqx.Module):
@@ -38,23 +49,23 @@ class LayerNorm(eqx.Module):
 
 
 class Body(eqx.Module):
-    """Two hidden layers: tanh, then elu, as the paper has them; layer normalisation before each if asked for."""
+    """Hidden layers before a linear one."""
 
     layers: tuple[Linear, ...]
     norms: tuple[LayerNorm, ...]
     last: Linear
+    activation: Activation = eqx.field(static=True)
 
     @classmethod
-    def init(
-        cls, key: PRNGKeyArray, inputs: int, hidden: Sequence[int], outputs: int, layer_norm: bool = False
-    ) -> "Body":
-        """Hidden layers of the given widths before a linear one."""
-        sizes = (inputs, *hidden)
+    def init(cls, key: PRNGKeyArray, inputs: int, hidden: Layers, outputs: int) -> "Body":
+        """Fresh layers."""
+        sizes = (inputs, *hidden.widths)
         *keys, last = jax.random.split(key, len(sizes))
         return cls(
             layers=tuple(Linear.init(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:], strict=True)),
-            norms=tuple(LayerNorm.init(width) for width in hidden) if layer_norm else (),
+            norms=tuple(LayerNorm.init(width) for width in hidden.widths) if hidden.norm else (),
             last=Linear.init(last, sizes[-1], outputs),
+            activation=hidden.activation,
         )
 
     def __call__(self, x: Float[Array, "*B in"]) -> Float[Array, "*B out"]:
@@ -63,8 +74,13 @@ class Body(eqx.Module):
             x = layer(x)
             if self.norms:
                 x = self.norms[index](x)
-            x = jnp.tanh(x) if index == 0 else jax.nn.elu(x)
+            x = self._activated(x, index)
         return self.last(x)
+
+    def _activated(self, x: Float[Array, "*B H"], index: int) -> Float[Array, "*B H"]:
+        if self.activation == "relu":
+            return jax.nn.relu(x)
+        return jnp.tanh(x) if index == 0 else jax.nn.elu(x)
 
 
 class Actor(eqx.Module):
@@ -75,9 +91,7 @@ class Actor(eqx.Module):
     space: ActionSpace = eqx.field(static=True)
 
     @classmethod
-    def init(
-        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Sequence[int] = (256, 256)
-    ) -> "Actor":
+    def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers) -> "Actor":
         """An actor for observations of `shape`; images pass through convolutions first."""
         encoder_key, body_key = jax.random.split(key)
         encoder, width = observation_encoder(encoder_key, shape)
@@ -101,13 +115,12 @@ class Critic(eqx.Module):
         key: PRNGKeyArray,
         shape: tuple[int, ...],
         space: ActionSpace,
-        hidden: Sequence[int] = (256, 256),
-        layer_norm: bool = False,
+        hidden: Layers,
     ) -> "Critic":
         """A critic for observations of `shape`; images pass through convolutions first."""
         encoder_key, body_key = jax.random.split(key)
         encoder, width = observation_encoder(encoder_key, shape)
-        return cls(encoder, Body.init(body_key, width + space.width, hidden, 1, layer_norm), space)
+        return cls(encoder, Body.init(body_key, width + space.width, hidden, 1), space)
 
     def __call__(
         self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]
@@ -124,10 +137,10 @@ class Twins(eqx.Module):
     second: Critic
 
     @classmethod
-    def init(cls, key: PRNGKeyArray, *arguments: Any, **options: Any) -> "Twins":
+    def init(cls, key: PRNGKeyArray, *arguments: Any) -> "Twins":
         """Two critics; the arguments are those of `Critic.init`."""
         first, second = jax.random.split(key)
-        return cls(Critic.init(first, *arguments, **options), Critic.init(second, *arguments, **options))
+        return cls(Critic.init(first, *arguments), Critic.init(second, *arguments))
 
     def __call__(
         self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]

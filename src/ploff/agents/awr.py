@@ -24,18 +24,18 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ploff.agents.actor_critic import Actor
 from ploff.agents.learner import Learner, StateValue
 from ploff.agents.log import Log
-from ploff.settings import counts, positive, widths, within
+from ploff.agents.settings import NetworkConfig
+from ploff.settings import counts, positive, within
 from ploff.transitions import UNKNOWN, Batch, Transitions
 
 BLOCK = 8_192  # states valued at a time
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AWRConfig:
+class AWRConfig(NetworkConfig):
     """As published (the authors' configuration file, half-cheetah): stochastic gradients with momentum."""
 
     discount: float = 0.99  # γ
-    batch: int = 256  # B
     hidden: tuple[int, ...] = (128, 64)
     actor_rate: float = 5e-5
     critic_rate: float = 1e-2
@@ -48,10 +48,10 @@ class AWRConfig:
     deviation: float = 0.4  # σ, in units of half an action's range
 
     def __post_init__(self):
+        super().__post_init__()
         within(self, "[0, 1)", "discount", "momentum")
         within(self, "[0, 1]", "trace")
-        counts(self, "batch", "critic_steps", "actor_steps")
-        widths(self, "hidden")
+        counts(self, "critic_steps", "actor_steps")
         positive(self, "actor_rate", "critic_rate", "temperature", "largest_weight", "deviation")
 
 
@@ -78,8 +78,8 @@ def init(key: PRNGKeyArray, log: Log, config: AWRConfig) -> AWRState:
     """Fresh networks; the first update starts a round."""
     actor_key, value_key = jax.random.split(key)
     shape, count = log.data.observation_shape, len(log.data)
-    actor = Actor.init(actor_key, shape, log.data.action_space, config.hidden)
-    value = StateValue.init(value_key, shape, config.hidden)
+    actor = Actor.init(actor_key, shape, log.data.action_space, config.layers)
+    value = StateValue.init(value_key, shape, config.layers)
     return AWRState(
         actor=Learner.init(actor, optax.sgd(config.actor_rate, config.momentum)),
         value=Learner.init(value, optax.sgd(config.critic_rate, config.momentum)),

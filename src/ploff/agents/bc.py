@@ -10,20 +10,18 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.agents.actor_critic import Actor
 from ploff.agents.log import Log
-from ploff.settings import counts, positive, widths
+from ploff.agents.settings import NetworkConfig
+from ploff.settings import positive
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BCConfig:
-    """The actor and the optimiser are those of TD3."""
+class BCConfig(NetworkConfig):
+    """The actor's widths and the optimiser are those of TD3."""
 
-    batch: int = 256  # B
-    hidden: tuple[int, ...] = (256, 256)
     actor_rate: float = 3e-4
 
     def __post_init__(self):
-        counts(self, "batch")
-        widths(self, "hidden")
+        super().__post_init__()
         positive(self, "actor_rate")
 
 
@@ -42,7 +40,7 @@ class BCInfo(NamedTuple):
 
 def init(key: PRNGKeyArray, log: Log, config: BCConfig) -> BCState:
     """A fresh actor."""
-    actor = Actor.init(key, log.data.observation_shape, log.data.action_space, config.hidden)
+    actor = Actor.init(key, log.data.observation_shape, log.data.action_space, config.layers)
     return BCState(actor, optax.adam(config.actor_rate).init(eqx.filter(actor, eqx.is_array)))
 
 

@@ -11,7 +11,7 @@ Shapes: n proposals, B rows, A action.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.agents import td3
-from ploff.agents.actor_critic import Body, Critic, Twins, moved
+from ploff.agents.actor_critic import Body, Critic, Layers, Twins, moved
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.sampled import CANDIDATES, beside, best_of, most_mixed_value, value_each
@@ -69,7 +69,7 @@ class Perturbation(eqx.Module):
         key: PRNGKeyArray,
         shape: tuple[int, ...],
         space: ActionSpace,
-        hidden: Sequence[int],
+        hidden: Layers,
         reach: float,
     ) -> "Perturbation":
         """Moves actions of `space` by at most `reach`, in units of half their range."""
@@ -110,9 +110,9 @@ def init(key: PRNGKeyArray, log: Log, config: BCQConfig) -> BCQState:
     """Fresh networks; the targets equal them."""
     keys = jax.random.split(key, 3)
     shape, space = log.data.observation_shape, log.data.action_space
-    critics = Twins.init(keys[1], shape, space, config.hidden)
-    perturbation = Perturbation.init(keys[2], shape, space, config.hidden, config.perturbation)
-    vae = ActionVAE.init(keys[0], shape, space, config.vae_hidden)
+    critics = Twins.init(keys[1], shape, space, config.layers)
+    perturbation = Perturbation.init(keys[2], shape, space, config.layers, config.perturbation)
+    vae = ActionVAE.init(keys[0], shape, space, config.layers._replace(widths=config.vae_hidden))
     return BCQState(
         vae=Learner.init(vae, optax.adam(config.vae_rate)),
         critics=Learner.init(critics, optax.adam(config.critic_rate)),

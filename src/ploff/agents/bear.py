@@ -29,7 +29,7 @@ from ploff.agents.log import Log
 from ploff.agents.sampled import CANDIDATES, best_of, fixed_key, most_mixed_value
 from ploff.agents.settings import OfflineConfig
 from ploff.agents.vae import ActionVAE, vae_loss
-from ploff.settings import choices, counts, not_negative, positive, widths, within
+from ploff.settings import counts, not_negative, positive, widths, within
 from ploff.transitions import Batch
 
 LOG_MULTIPLIERS = (-5.0, 10.0)
@@ -61,7 +61,6 @@ class BEARConfig(OfflineConfig):
         counts(self, "matched_samples", "samples")
         widths(self, "behaviour_hidden")
         within(self, "[0, 1]", "smaller_share")
-        choices(self)
 
 
 class BEARState(eqx.Module):
@@ -91,10 +90,10 @@ def init(key: PRNGKeyArray, log: Log, config: BEARConfig) -> BEARState:
     """Fresh networks, a multiplier of 1; the target equals the critics."""
     keys = jax.random.split(key, 3)
     shape, space = log.data.observation_shape, log.data.action_space
-    actor = SquashedGaussian.init(keys[0], shape, space, config.hidden)
-    critics = Twins.init(keys[1], shape, space, config.hidden)
+    actor = SquashedGaussian.init(keys[0], shape, space, config.layers)
+    critics = Twins.init(keys[1], shape, space, config.layers)
     model = ActionVAE if config.behaviour == "vae" else SquashedGaussian
-    behaviour = model.init(keys[2], shape, space, config.behaviour_hidden)
+    behaviour = model.init(keys[2], shape, space, config.layers._replace(widths=config.behaviour_hidden))
     return BEARState(
         actor=Learner.init(actor, optax.adam(config.actor_rate)),
         critics=Learner.init(critics, optax.adam(config.critic_rate)),

@@ -72,8 +72,8 @@ def init(key: PRNGKeyArray, log: Log, config: BRACvConfig) -> BRACvState:
     """Fresh networks; the target equals the critics."""
     keys = jax.random.split(key, 3)
     shape, space = log.data.observation_shape, log.data.action_space
-    critics = Twins.init(keys[1], shape, space, config.critic_hidden)
-    actor, clone = (SquashedGaussian.init(k, shape, space, config.hidden) for k in (keys[0], keys[2]))
+    critics = Twins.init(keys[1], shape, space, config.layers._replace(widths=config.critic_hidden))
+    actor, clone = (SquashedGaussian.init(k, shape, space, config.layers) for k in (keys[0], keys[2]))
     return BRACvState(
         actor=Learner.init(actor, optax.adam(config.actor_rate)),
         critics=Learner.init(critics, optax.adam(config.critic_rate)),

@@ -96,8 +96,8 @@ def init(key: PRNGKeyArray, log: Log, config: CQLConfig) -> CQLState:
     """Fresh networks, multipliers of 1; the target equals the critics."""
     actor_key, critic_key = jax.random.split(key)
     shape, space = log.data.observation_shape, log.data.action_space
-    critics = Twins.init(critic_key, shape, space, config.hidden)
-    actor = SquashedGaussian.init(actor_key, shape, space, config.hidden)
+    critics = Twins.init(critic_key, shape, space, config.layers)
+    actor = SquashedGaussian.init(actor_key, shape, space, config.layers)
     return CQLState(
         actor=Learner.init(actor, optax.adam(config.actor_rate)),
         critics=Learner.init(critics, optax.adam(config.critic_rate)),

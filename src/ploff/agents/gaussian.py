@@ -7,7 +7,7 @@ Shapes: n samples, B states, S observation, A action.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Actor, Body
+from ploff.agents.actor_critic import Actor, Body, Layers
 from ploff.networks import observation_encoder
 from ploff.transitions import Batch
 
@@ -41,7 +41,7 @@ class SquashedGaussian(eqx.Module):
 
     @classmethod
     def init(
-        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Sequence[int]
+        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers
     ) -> "SquashedGaussian":
         """A policy for observations of `shape`; images pass through convolutions first."""
         encoder_key, body_key = jax.random.split(key)
@@ -98,7 +98,7 @@ class BoundedGaussian(eqx.Module):
 
     @classmethod
     def init(
-        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Sequence[int]
+        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers
     ) -> "BoundedGaussian":
         """Deviations start at 1."""
         return cls(Actor.init(key, shape, space, hidden), jnp.zeros(space.width))

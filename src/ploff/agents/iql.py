@@ -71,11 +71,11 @@ def init(key: PRNGKeyArray, log: Log, config: IQLConfig) -> IQLState:
     """Fresh networks; the target equals the critics."""
     keys = jax.random.split(key, 3)
     shape, space = log.data.observation_shape, log.data.action_space
-    critics = Twins.init(keys[1], shape, space, config.hidden)
+    critics = Twins.init(keys[1], shape, space, config.layers)
     return IQLState(
-        actor=Learner.init(BoundedGaussian.init(keys[0], shape, space, config.hidden), actor_method(config)),
+        actor=Learner.init(BoundedGaussian.init(keys[0], shape, space, config.layers), actor_method(config)),
         critics=Learner.init(critics, optax.adam(config.critic_rate)),
-        value=Learner.init(StateValue.init(keys[2], shape, config.hidden), optax.adam(config.value_rate)),
+        value=Learner.init(StateValue.init(keys[2], shape, config.layers), optax.adam(config.value_rate)),
         target_critics=critics,
         span=span_of_returns(log),
     )

@@ -3,7 +3,7 @@
 Shapes: B rows, S observation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ploff.agents.actor_critic import Body
+from ploff.agents.actor_critic import Body, Layers
 from ploff.networks import observation_encoder
 from ploff.transitions import Batch
 
@@ -46,7 +46,7 @@ class StateValue(eqx.Module):
     body: Body
 
     @classmethod
-    def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], hidden: Sequence[int]) -> "StateValue":
+    def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], hidden: Layers) -> "StateValue":
         """A value for observations of `shape`; images pass through convolutions first."""
         encoder_key, body_key = jax.random.split(key)
         encoder, width = observation_encoder(encoder_key, shape)

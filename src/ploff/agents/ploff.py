@@ -32,7 +32,7 @@ from ploff.agents.bonus import WEIGHED, Bonus, CriticForm, backed_up, bonus, log
 from ploff.agents.log import Evidence, Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
-from ploff.settings import choices, counts, not_negative, positive, within
+from ploff.settings import counts, not_negative, positive, within
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,6 @@ class PloffConfig(TD3Config):
 
     def __post_init__(self):
         super().__post_init__()
-        choices(self)
         within(self, "[0, 1]", "averaging")
         not_negative(self, "actor_weight", "critic_weight", "sway", "focus")
         positive(self, "sharpness")

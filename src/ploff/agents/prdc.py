@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
+from ploff.agents.actor_critic import Activation
 from ploff.agents.log import Evidence, Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
@@ -26,6 +27,7 @@ from ploff.settings import not_negative
 class PRDCConfig(TD3Config):
     """As published for locomotion: α = 2.5, β = 2, the one nearest neighbour."""
 
+    activation: Activation = "relu"
     value_weight: float = 2.5  # α: of the normalised value
     state_weight: float = 2.0  # β: of a state against an action in the distance
 

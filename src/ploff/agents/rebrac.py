@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.agents import td3
-from ploff.agents.actor_critic import Twins
+from ploff.agents.actor_critic import Activation, Twins
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.settings import not_negative
@@ -26,6 +26,7 @@ class ReBRACConfig(TD3Config):
 
     batch: int = 1024
     hidden: tuple[int, ...] = (256, 256, 256)
+    activation: Activation = "relu"
     layer_norm: bool = True
     actor_rate: float = 1e-3
     critic_rate: float = 1e-3

@@ -1,24 +1,41 @@
-"""What the settings of actors and critics have in common."""
+"""What the settings of methods have in common."""
 
 import dataclasses
 
-from ploff.settings import counts, positive, widths, within
+from ploff.agents.actor_critic import Activation, Layers
+from ploff.settings import choices, counts, positive, widths, within
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OfflineConfig:
+class NetworkConfig:
+    """Networks, learned from batches."""
+
+    batch: int = 256  # B
+    hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers
+    activation: Activation = "relu"
+
+    def __post_init__(self):
+        counts(self, "batch")
+        widths(self, "hidden")
+        choices(self)
+
+    @property
+    def layers(self) -> Layers:
+        """The hidden layers of every network that has no widths of its own."""
+        return Layers(self.hidden, self.activation)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OfflineConfig(NetworkConfig):
     """An actor and critics, learned side by side from a log."""
 
     discount: float = 0.99  # γ
-    batch: int = 256  # B
-    hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers of actor and critics
     actor_rate: float = 3e-4  # learning rates of Adam
     critic_rate: float = 3e-4
     target_rate: float = 0.005  # of the moving averages
 
     def __post_init__(self):
+        super().__post_init__()
         within(self, "[0, 1)", "discount")
         within(self, "(0, 1]", "target_rate")
-        counts(self, "batch")
-        widths(self, "hidden")
         positive(self, "actor_rate", "critic_rate")

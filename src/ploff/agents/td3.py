@@ -19,7 +19,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Actor, Twins, moved
+from ploff.agents.actor_critic import Activation, Actor, Twins, moved
 from ploff.agents.log import Log
 from ploff.agents.settings import OfflineConfig
 from ploff.settings import counts, not_negative
@@ -30,6 +30,7 @@ from ploff.transitions import Batch
 class TD3Config(OfflineConfig):
     """TD3 as the paper runs it; it is also the ablation without any bonus, TD3-Off."""
 
+    activation: Activation = "tanh-elu"
     layer_norm: bool = False  # in the critics
     noise: float = 0.2  # on the target's action, in units of half an action's range
     noise_clip: float = 0.5
@@ -96,8 +97,8 @@ def init(key: PRNGKeyArray, log: Log, config: TD3Config) -> TD3State:
 def start(key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, config: TD3Config) -> TD3State:
     """As `init`, for observations and actions of the given kind."""
     actor_key, critic_key = jax.random.split(key)
-    actor = Actor.init(actor_key, shape, space, config.hidden)
-    critics = Twins.init(critic_key, shape, space, config.hidden, config.layer_norm)
+    actor = Actor.init(actor_key, shape, space, config.layers)
+    critics = Twins.init(critic_key, shape, space, config.layers._replace(norm=config.layer_norm))
     return TD3State(
         actor=actor,
         critics=critics,

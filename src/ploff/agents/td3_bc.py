@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ploff.agents import td3
+from ploff.agents.actor_critic import Activation
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.settings import not_negative
@@ -16,6 +17,7 @@ from ploff.settings import not_negative
 class TD3BCConfig(TD3Config):
     """As published: α = 2.5 on standardised observations."""
 
+    activation: Activation = "relu"
     value_weight: float = 2.5  # α: of the normalised value against imitation
 
     def __post_init__(self):

@@ -8,7 +8,7 @@ are likely ones.
 Shapes: n samples, B states, S observation, A action, Z latent.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Body
+from ploff.agents.actor_critic import Body, Layers
 from ploff.agents.sampled import beside, fixed_key
 from ploff.networks import observation_encoder
 from ploff.transitions import Batch
@@ -36,7 +36,7 @@ class ActionVAE(eqx.Module):
 
     @classmethod
     def init(
-        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Sequence[int]
+        cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers
     ) -> "ActionVAE":
         """Twice as many latents as action dimensions, as published."""
         keys = jax.random.split(key, 3)

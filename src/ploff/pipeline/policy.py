@@ -23,7 +23,7 @@ from ploff.agents.log import Log
 from ploff.errors import PloffError
 from ploff.transitions import Affine, Transitions
 
-FORMAT = "ploff policy 1"
+FORMAT = "ploff policy 2"
 FILE = "policy.eqx"
 
 

@@ -13,7 +13,8 @@ no method here depends on how long it is going to be. `--table` only prints. Sev
 Where a method has changed since, remove its rows.
 
 Methods have their own defaults, and what their authors chose for the dataset that the task is named after, where they
-did (`published_settings.csv`); `--set` comes last. The record says what was not a default.
+did (`published_settings.csv`); `--set` comes last. The record says what was not a default, and only runs with the same
+settings count.
 
 A cell is the mean over seeds with Student's 95% interval of it; the last column is the mean over tasks, of the seeds
 that were run on all of them. Published scores stand beside it in small type: those of the paper's Table 1 (v0
@@ -59,13 +60,13 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="train nothing")
     options = parser.parse_args()
     methods = list(METHODS) if options.methods == "all" else options.methods.split(",")
-    tasks = dict(named(text) for text in options.datasets)
+    tasks = dict(named(dataset) for dataset in options.datasets)
     record = Record(options.record or options.out / "evaluations.csv")
     given = by_owner(assignments(options.set), methods)
     problems = []
     for task, dataset in {} if options.table else tasks.items():
         settings = with_published(task, given)
-        for seeds, missing in record.missing(task, methods, options.seeds, options.steps):
+        for seeds, missing in record.missing(task, methods, options.seeds, options.steps, settings):
             try:
                 runs = compare(
                     dataset,
@@ -86,7 +87,7 @@ def main() -> None:
             # The other runs, and the other tasks, are not lost by it.
             except (PloffError, RuntimeError) as error:
                 problems.append(f"{task}: {error}")
-    print(table(record, list(tasks), methods, options.steps))
+    print(table(record, list(tasks), methods, options.steps, given))
     if problems:
         raise SystemExit("\n".join(problems))
 
@@ -104,52 +105,58 @@ class Record:
         with open(self.path) as file:
             return list(csv.DictReader(file))
 
-    def scores(self, steps: int) -> dict[tuple[str, str], dict[int, float]]:
-        """By task and method, then seed: the mean of the last three evaluations up to `steps`, if it came so far."""
-        curves = collections.defaultdict[tuple[str, str, int], dict[int, float]](dict)
+    def scores(self, task: str, method: str, steps: int, settings: dict[str, str]) -> dict[int, float]:
+        """By seed: the mean of the last three evaluations up to `steps`, where it came so far."""
+        curves, wanted = collections.defaultdict[int, dict[int, float]](dict), (task, method, text(settings))
         for row in self.rows():
-            curves[row["task"], row["method"], int(row["seed"])][int(row["step"])] = float(row["score"])
-        found = collections.defaultdict[tuple[str, str], dict[int, float]](dict)
-        for (task, method, seed), curve in curves.items():
-            if steps in curve:
-                last = [curve[step] for step in sorted(curve) if step <= steps][-3:]
-                found[task, method][seed] = sum(last) / len(last)
-        return found
+            if (row["task"], row["method"], row["settings"]) == wanted:
+                curves[int(row["seed"])][int(row["step"])] = float(row["score"])
+        last = {
+            seed: [curve[step] for step in sorted(curve) if step <= steps][-3:]
+            for seed, curve in curves.items()
+            if steps in curve
+        }
+        return {seed: sum(scores) / len(scores) for seed, scores in last.items()}
 
     def missing(
-        self, task: str, methods: list[str], seeds: int, steps: int
+        self, task: str, methods: list[str], seeds: int, steps: int, settings: dict[str, dict[str, str]]
     ) -> list[tuple[list[int], list[str]]]:
-        """Seeds that are to be run, and the methods that lack just these."""
-        known, groups = self.scores(steps), collections.defaultdict[tuple[int, ...], list[str]](list)
+        """Seeds that are to be run, and the methods that lack just these; `settings` by method."""
+        groups = collections.defaultdict[tuple[int, ...], list[str]](list)
         for method in methods:
-            groups[tuple(seed for seed in range(seeds) if seed not in known[task, method])].append(method)
+            known = self.scores(task, method, steps, settings[method])
+            groups[tuple(seed for seed in range(seeds) if seed not in known)].append(method)
         return [(list(lacking), those) for lacking, those in groups.items() if lacking]
 
     def add(self, task: str, runs: list[Run], settings: dict[str, dict[str, str]]) -> None:
         """Puts runs in, in place of what was there of them."""
-        fresh = {
-            (task, run.method, str(result.seed), str(row["step"])): {
+        fresh = [
+            {
                 "task": task,
                 "method": run.method,
                 "seed": result.seed,
                 "step": row["step"],
                 "score": round(row["score"], 2),
                 "mean_return": round(row["mean_return"], 2),
-                "settings": " ".join(f"{name}={value}" for name, value in settings[run.method].items()),
+                "settings": text(settings[run.method]),
             }
             for run in runs
             for result in run.seeds
             for row in result.evaluations
-        }
+        ]
         with exclusive(self.path.with_suffix(".lock"), waiting=lambda: None):
-            old = {(row["task"], row["method"], row["seed"], row["step"]): row for row in self.rows()}
-            merged = list((old | fresh).values())
-            write_csv(
-                self.path,
-                sorted(
-                    merged, key=lambda row: (row["task"], row["method"], int(row["seed"]), int(row["step"]))
-                ),
-            )
+            merged = {place(row): row for row in self.rows()} | {place(row): row for row in fresh}
+            write_csv(self.path, [merged[key] for key in sorted(merged)])
+
+
+def place(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
+    """Where a row stands in the record; two rows of one place are of the same evaluation."""
+    return row["task"], row["method"], row["settings"], int(row["seed"]), int(row["step"])
+
+
+def text(settings: dict[str, str]) -> str:
+    """Settings as the record has them."""
+    return " ".join(f"{name}={value}" for name, value in sorted(settings.items()))
 
 
 def with_published(task: str, given: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
@@ -161,22 +168,25 @@ def with_published(task: str, given: dict[str, dict[str, str]]) -> dict[str, dic
     return {owner: chosen[owner] | given[owner] for owner in given}
 
 
-def named(text: str) -> tuple[str, str]:
+def named(given: str) -> tuple[str, str]:
     """A task's name and its dataset."""
-    name, separator, dataset = text.partition("=")
-    return (name, dataset) if separator else (pathlib.Path(text).stem, text)
+    name, separator, dataset = given.partition("=")
+    return (name, dataset) if separator else (pathlib.Path(given).stem, given)
 
 
-def table(record: Record, tasks: list[str], methods: list[str], steps: int) -> str:
+def table(
+    record: Record, tasks: list[str], methods: list[str], steps: int, given: dict[str, dict[str, str]]
+) -> str:
     """A row a method, a column a task, and their mean."""
     lines = ["| method | " + " | ".join([*tasks, "mean"]) + " |", "|---" + "|---:" * (len(tasks) + 1) + "|"]
-    published, scores = published_scores(), record.scores(steps)
+    published, settings = published_scores(), {task: with_published(task, given) for task in tasks}
     for method in methods:
+        scores = [record.scores(task, method, steps, settings[task][method]) for task in tasks]
         cells = [
-            cell(list(scores[task, method].values()), published.get((task_family(task), method)))
-            for task in tasks
+            cell(list(found.values()), published.get((task_family(task), method)))
+            for task, found in zip(tasks, scores, strict=True)
         ]
-        cells.append(cell(means_over_tasks([scores[task, method] for task in tasks]), None))
+        cells.append(cell(means_over_tasks(scores), None))
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -40,18 +40,23 @@ def test_a_task_has_what_was_published_for_its_dataset_unless_told_otherwise(bas
 
 def test_a_score_is_the_mean_of_the_last_three_evaluations_and_only_what_lacks_it_is_run(baselines, tmp_path):
     path = tmp_path / "record.csv"
-    columns = ["task", "method", "seed", "step", "score"]
-    curves = {("bc", 0): [1.0, 2.0, 3.0, 4.0, 50.0], ("bc", 1): [7.0, 8.0], ("iql", 0): [9.0] * 4}
+    columns = ["task", "method", "settings", "seed", "step", "score"]
+    curves = {("bc", "", 0): [1.0, 2.0, 3.0, 4.0, 50.0], ("bc", "", 1): [7.0, 8.0], ("iql", "", 0): [9.0] * 4}
+    curves["iql", "batch=8 expectile=0.5", 1] = [20.0] * 4
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
-        for (method, seed), curve in curves.items():
-            writer.writerows(["door", method, seed, 10 * (i + 1), score] for i, score in enumerate(curve))
+        for key, curve in curves.items():
+            writer.writerows(["door", *key, 10 * (i + 1), score] for i, score in enumerate(curve))
     record = baselines.Record(path)
-    assert record.scores(40)["door", "bc"] == {0: 3.0}  # seed 1 did not come so far, and 50 is later
-    assert record.missing("door", ["bc", "iql"], 2, 40) == [([1], ["bc", "iql"])]
-    assert record.missing("door", ["bc", "iql"], 1, 40) == []
-    assert record.missing("pen", ["bc"], 2, 40) == [([0, 1], ["bc"])]
+    default = {"bc": {}, "iql": {}}
+    other = default | {"iql": {"expectile": "0.5", "batch": "8"}}
+    assert record.scores("door", "bc", 40, {}) == {0: 3.0}  # seed 1 did not come so far, and 50 is later
+    assert record.scores("door", "iql", 40, other["iql"]) == {1: 20.0}
+    assert record.missing("door", ["bc", "iql"], 2, 40, default) == [([1], ["bc", "iql"])]
+    assert record.missing("door", ["bc", "iql"], 2, 40, other) == [([1], ["bc"]), ([0], ["iql"])]
+    assert record.missing("door", ["bc", "iql"], 1, 40, default) == []
+    assert record.missing("pen", ["bc"], 2, 40, default) == [([0, 1], ["bc"])]
 
 
 def test_means_over_tasks_are_of_seeds_that_every_task_has(baselines):

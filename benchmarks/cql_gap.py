@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out")
     options = parser.parse_args()
-    log = Log.of(ploff.load(options.dataset).with_standard_observations().with_unit_rewards())
+    log = Log.of(ploff.load(options.dataset).with_standard_observations())
     configs = [cql.CQLConfig(warmup=1_000, gap_states=states, gap_draws=draws) for states, draws in SETTINGS]
     state = cql.init(jax.random.key(0), log, configs[-1])
     state = advanced(state, log, configs[-1], options.steps)
@@ -89,9 +89,7 @@ def gradients_of(state: cql.CQLState, log: Log, config: cql.CQLConfig, count: in
         target = bootstrapped(batch, value, config.discount)
 
         def loss(critics):
-            return cql.conservative_loss(
-                critics, batch, target, proposals, jnp.ones(()), log.reward_unit, gap_key, config
-            )[0]
+            return cql.conservative_loss(critics, batch, target, proposals, jnp.ones(()), gap_key, config)[0]
 
         leaves = jax.tree.leaves(
             eqx.filter(eqx.filter_grad(loss)(state.critics.network), eqx.is_inexact_array)

@@ -28,8 +28,8 @@ def setup():
     from ploff.pipeline import stages
 
     method = agents.method(METHOD)
-    log, _ = stages.build_log("none", pathlib.Path(), datasets.load("sample"))
     config = method.config()
+    log, _ = stages.build_log("none", pathlib.Path(), datasets.load("sample"), config.rewards)
     states = [method.init(jax.random.key(seed), log, config) for seed in SEEDS]
     return method.update(config), states, log
 

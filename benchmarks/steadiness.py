@@ -42,7 +42,8 @@ def main() -> None:
     options = parser.parse_args()
     method, key = agents.method(options.method), jax.random.key(options.seed)
     config = method_config(method, "default", assignments(options.set))
-    data = ploff.load(options.dataset).with_standard_observations().with_unit_rewards()
+    data = ploff.load(options.dataset).with_standard_observations()
+    data = data.with_rewards(getattr(config, "rewards", "unit"))  # cloning has none
     log = Log.of(data)
     state = Watched(method.init(key, log, config), None, jnp.zeros(()))
     state = dataclasses.replace(state, average=eqx.filter(state.learner.actor, eqx.is_inexact_array))

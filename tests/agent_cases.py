@@ -14,6 +14,7 @@ from metric_cases import SMALL
 from ploff import ActionSpace, Transitions, agents, metric_learning, neighbors
 from ploff.agents.log import Evidence, Log
 from ploff.training import scan_updates
+from ploff.transitions import RewardScale
 
 SPACE = ActionSpace.box([-2.0, 0.0], [2.0, 1.0])  # two ranges, one of them off centre
 
@@ -99,11 +100,16 @@ def tiny(name: str, **changes: Any) -> Any:
     return method.config(**{**shared, **OWN.get(name, {}), **changes})
 
 
-def log_for(name: str, data: Transitions | None = None) -> Log:
-    """The log with the evidence that the method asks for."""
-    data = (toy_log() if data is None else data).with_unit_rewards()
+def log_for(name: str, data: Transitions | None = None, rewards: RewardScale | None = None) -> Log:
+    """The log with the evidence that the method asks for, and rewards on its scale unless another is named."""
+    data = (toy_log() if data is None else data).with_rewards(rewards or method_rewards(name))
     kind = agents.method(name).evidence
     return Log.of(data, None if kind == "none" else evidence(data, kind))
+
+
+def method_rewards(name: str) -> RewardScale:
+    """The scale that a method learns on; any for cloning."""
+    return getattr(agents.method(name).config(), "rewards", "unit")
 
 
 def evidence(data: Transitions, kind: str, count: int = 5) -> Evidence:

@@ -24,8 +24,8 @@ every_method = pytest.mark.parametrize("name", agents.METHODS)
 
 
 @functools.cache
-def the_log(name: str):
-    return log_for(name)
+def the_log(name: str, rewards: Any = None):
+    return log_for(name, rewards=rewards)
 
 
 @functools.cache
@@ -139,9 +139,10 @@ def test_every_setting_is_part_of_what_is_computed(name, field):
 
 
 @functools.cache
-def program(name: str, config: Any) -> tuple[str, str]:
-    """How the state is made and how it is updated, with every constant, and without what leads nowhere."""
-    method, log, key = agents.method(name), the_log(name), jax.random.key(0)
+def program(name: str, config: Any) -> tuple[str, ...]:
+    """How rewards are seen, how the state is made and how it is updated, without what leads nowhere."""
+    method, key = agents.method(name), jax.random.key(0)
+    log = the_log(name, getattr(config, "rewards", None))
     shapes = eqx.filter_eval_shape(method.init, key, log, config)
     arrays, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
 
@@ -150,7 +151,7 @@ def program(name: str, config: Any) -> tuple[str, str]:
 
     traced = jax.make_jaxpr(following)(arrays, key).jaxpr
     needed, _ = partial_eval.dce_jaxpr(traced, [True] * len(traced.outvars))
-    return str(shapes), str(needed)
+    return str(log.data.reward_units.to_json()), str(shapes), str(needed)
 
 
 def another(config: Any, field: str) -> Any:

@@ -137,6 +137,13 @@ def test_the_logged_action_of_a_state_is_known_where_one_was_taken():
     np.testing.assert_array_equal(np.asarray(actions)[inside], data.actions[inside + 1])
 
 
-def test_the_reward_unit_undoes_the_scaling():
+def test_a_method_sees_rewards_as_its_own_paper_does():
+    scales = {name: getattr(method.config(), "rewards", None) for name, method in agents.METHODS.items()}
+    assert [scales.pop(name) for name in ("bc", "iql")] == [None, "returns"]
+    assert {name for name, scale in scales.items() if scale == "unit"} == {"ploff", "ploff-l2", "td3-off"}
+
+
+def test_the_largest_reward_is_that_which_is_learned_from():
     data = toy_log()
-    assert float(log_for("bc").reward_unit) == pytest.approx(np.ptp(data.rewards))
+    assert float(log_for("bc").largest_reward) == pytest.approx(1.0)
+    assert float(log_for("cql").largest_reward) == pytest.approx(np.abs(data.rewards).max())

@@ -62,19 +62,19 @@ def test_the_conservative_loss_is_that_of_a_loop(threshold, states, draws):
         threshold=threshold, weight=2.0, softness=0.5, gap_states=states, gap_draws=draws
     )
     assert proposals.actions.shape == (30, states or config.batch, 2)
-    wanted, unit, gap_weight = np.linspace(0, 1, config.batch), 3.0, 1.7
+    wanted, gap_weight = np.linspace(0, 1, config.batch), 1.7
     loss, (error, gap, _) = cql.conservative_loss(
-        state.critics.network, batch, jnp.asarray(wanted), proposals, gap_weight, unit, KEY, config
+        state.critics.network, batch, jnp.asarray(wanted), proposals, gap_weight, KEY, config
     )
     expected, gaps, errors = 0.0, [], []
     for critic in (state.critics.network.first, state.critics.network.second):
-        logged = unit * np.asarray(critic(batch.observations, batch.actions), np.float64)
+        logged = np.asarray(critic(batch.observations, batch.actions), np.float64)
         seen = batch.observations[:states]
-        each = unit * np.stack([critic(seen, actions) for actions in proposals.actions])
+        each = np.stack([critic(seen, actions) for actions in proposals.actions])
         soft = 0.5 * logsumexp(each / 0.5 - np.asarray(proposals.log_density), axis=0)
         gaps.append(2.0 * np.mean(soft - logged[:states]))
-        errors.append(np.mean((logged / unit - wanted) ** 2))
-        expected += unit**2 * errors[-1] + gap_weight * (gaps[-1] - (threshold or 0.0))
+        errors.append(np.mean((logged - wanted) ** 2))
+        expected += errors[-1] + gap_weight * (gaps[-1] - (threshold or 0.0))
     assert float(loss) == pytest.approx(expected, rel=1e-4)
     assert float(gap) == pytest.approx(np.mean(gaps), rel=1e-4)
     assert float(error) == pytest.approx(sum(errors), rel=1e-4)
@@ -107,7 +107,7 @@ def test_many_uniform_proposals_estimate_the_integral_of_exp_q():
     density = jnp.full((count, config.batch), 2 * np.log(0.5))
     _, (_, gap, _) = cql.conservative_loss(
         eqx.tree_at(lambda twins: twins.second, state.critics.network, critic),
-        batch, jnp.zeros(config.batch), cql.Proposals(actions, density), 1.0, 1.0, KEY, config,
+        batch, jnp.zeros(config.batch), cql.Proposals(actions, density), 1.0, KEY, config,
     )  # fmt: skip
     grid = np.stack(np.meshgrid(*[np.linspace(-0.99, 0.99, 40)] * 2), -1).reshape(-1, 2)
     points = SPACE.from_unit(jnp.asarray(grid, jnp.float32))
@@ -117,22 +117,6 @@ def test_many_uniform_proposals_estimate_the_integral_of_exp_q():
     integral = np.log(4 * np.mean(np.exp(values), axis=0))
     logged = np.asarray(critic(batch.observations, batch.actions))
     assert float(gap) == pytest.approx(config.weight * np.mean(integral + np.log(count) - logged), rel=0.02)
-
-
-def test_cql_does_not_depend_on_the_units_of_the_reward():
-    config, _, state, batch, proposals, _ = cql_case()
-    critics, wanted = state.critics.network, jnp.linspace(0, 1, config.batch)
-    larger = jax.tree.map(lambda x: x, critics)
-    for name in ("first", "second"):
-        last = getattr(critics, name).body.last
-        larger = eqx.tree_at(
-            lambda twins, name=name: getattr(twins, name).body.last,
-            larger,
-            dataclasses.replace(last, weight=4 * last.weight, bias=4 * last.bias),
-        )
-    small, _ = cql.conservative_loss(critics, batch, wanted, proposals, 1.0, 4.0, KEY, config)
-    large, _ = cql.conservative_loss(larger, batch, 4 * wanted, proposals, 1.0, 1.0, KEY, config)
-    assert float(small) == pytest.approx(float(large), rel=1e-4)
 
 
 def test_cqls_target_is_the_policys_next_action_without_its_entropy():
@@ -147,7 +131,7 @@ def test_cqls_actor_imitates_first_and_then_follows_the_value():
     for step in (config.warmup - 1, config.warmup):
         _, info = advance("cql", dataclasses.replace(state, step=jnp.asarray(step)), log, config)
         drawn = state.actor.network.sample(jax.random.split(KEY, 3)[1], batch.observations, 1)
-        value = log.reward_unit * state.critics.network.least(batch.observations, drawn.actions[0])
+        value = state.critics.network.least(batch.observations, drawn.actions[0])
         imitated = state.actor.network.log_density(batch.observations, batch.actions)
         expected = jnp.mean(drawn.log_density[0] - (imitated if step < config.warmup else value))
         assert float(info.actor_loss) == pytest.approx(float(expected), rel=1e-4)
@@ -223,7 +207,7 @@ def test_bears_losses_are_as_printed_and_its_actor_follows_the_value_once_warm(w
     modelled = following.behaviour.network.sample_raw(keys[3], batch.observations, config.matched_samples)
     drawn = state.actor.network.sample(keys[4], batch.observations, config.matched_samples)
     apart = float(jnp.mean(bear.discrepancy(drawn.raw, modelled, "gaussian", config.bandwidth)))
-    q = float(log.reward_unit * jnp.mean(state.critics.network.least(batch.observations, drawn.actions[0])))
+    q = float(jnp.mean(state.critics.network.least(batch.observations, drawn.actions[0])))
     assert float(info.actor_loss) == pytest.approx(apart - 0.05 - warm * q, rel=1e-4)
     assert float(info.discrepancy) == pytest.approx(apart, rel=1e-4)
     if behaviour == "gaussian":
@@ -261,14 +245,14 @@ def test_brac_penalises_the_target_and_the_actor_which_follows_the_value_once_wa
     following, info = advance("brac-v", state, log, config)
     draw_key, next_key, key = jax.random.split(KEY, 3)
     _, batch = log.draw(draw_key, config.batch)
-    clone, unit = following.clone.network, float(log.reward_unit)
+    clone = following.clone.network
     actions, diverged = brac_v.divergence(state.actor.network, clone, next_key, batch.next_observations)
-    value = state.target_critics.least(batch.next_observations, actions) - config.weight / unit * diverged
+    value = state.target_critics.least(batch.next_observations, actions) - config.weight * diverged
     expected = squares(state.critics.network, batch, target(batch, value))
     assert float(info.critic_loss) == pytest.approx(expected, rel=1e-4)
     actions, diverged = brac_v.divergence(state.actor.network, clone, key, batch.observations)
     q = state.critics.network.least(batch.observations, actions)
-    expected = float(jnp.mean(config.weight * diverged - warm * unit * q))
+    expected = float(jnp.mean(config.weight * diverged - warm * q))
     assert float(info.actor_loss) == pytest.approx(expected, rel=1e-4)
     density = state.clone.network.log_density(batch.observations, batch.actions)
     assert float(info.clone_loss) == pytest.approx(-float(jnp.mean(density)), rel=1e-4)

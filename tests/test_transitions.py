@@ -295,6 +295,17 @@ def test_an_end_that_is_worth_0_stays_better_than_costs_and_worse_than_staying_a
     assert scaled_rewards([-1.0, 1.0, 3.0], terminal=True) == [0, 0.5, 1]
 
 
+def test_rewards_are_seen_in_their_own_size_or_so_that_returns_span_a_thousand():
+    log = short_log([1.0, 2.0, 5.0], terminal=False)
+    rows = jnp.arange(3)
+    assert log.with_unit_rewards().with_rewards("own").batch(rows).rewards.tolist() == [1, 2, 5]
+    # One episode has one return: no span to scale by.
+    assert log.with_rewards("returns").batch(rows).rewards.tolist() == [1, 2, 5]
+    two = dataclasses.replace(log, timeouts=np.asarray([False, True, True]))  # returns 3 and 5
+    assert two.with_rewards("returns").batch(rows).rewards.tolist() == pytest.approx([500, 1000, 2500])
+    assert two.with_rewards("unit").batch(rows).rewards.tolist() == [0, 0.25, 1]
+
+
 def test_the_pixels_of_images_are_standardised_together():
     images = np.random.default_rng(0).integers(0, 255, (5, 6, 4, 3), np.uint8)
     seen = short_log(np.zeros(5), images).with_standard_observations().to_device().states()

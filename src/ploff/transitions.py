@@ -30,6 +30,10 @@ from ploff.errors import PloffWarning
 from ploff.row_arrays import aligned, blocks, states_apart
 
 AnyArray = np.ndarray | jax.Array
+RewardScale = Literal[
+    "unit", "own", "returns"
+]  # that a learner sees rewards on; `Transitions.with_rewards` says how
+RETURN_SPAN = 1000.0
 UNKNOWN = -1  # successor of a transition whose next state was not logged
 
 
@@ -272,6 +276,17 @@ class Transitions(eqx.Module):
         return jax.tree.map(_for_device, dataclasses.replace(self, observations=states, infos={}))
 
     # Units: arrays stay as logged, `states` and `batch` apply them.
+
+    def with_rewards(self, scale: RewardScale) -> "Transitions":
+        """Rewards in [0, 1], as they were logged, or divided so that the episodes' returns span 1,000.
+
+        Returns that are all equal leave the rewards as they were logged.
+        """
+        if scale == "unit":
+            return self.with_unit_rewards()
+        span = float(np.ptp(self.episode_returns())) if scale == "returns" and len(self) else 0.0
+        factor = np.asarray(span / RETURN_SPAN or 1.0, np.float32)
+        return dataclasses.replace(self, reward_units=Affine(shift=np.zeros_like(factor), scale=factor))
 
     def with_unit_rewards(self) -> "Transitions":
         """Rewards mapped to [0, 1] by the log's own extremes.

@@ -7,7 +7,7 @@ Round after round, over the whole log:
     weights:  w = min(e^{A/β}, c),  A = G − V(s) with mean 0 and deviation 1, returns and values taken anew
     actor:    `actor_steps` steps on mean w |π(s) − a|² / 2σ²,  −log of a normal density with a fixed deviation
 
-One update is one of these steps. The network gives V (1 − γ), which scaled rewards keep within ±1.
+One update is one of these steps. The network gives V (1 − γ), which is as large as a reward.
 
 Shapes: B rows, N transitions, M states.
 """
@@ -26,7 +26,7 @@ from ploff.agents.learner import Learner, StateValue
 from ploff.agents.log import Log
 from ploff.agents.settings import NetworkConfig
 from ploff.settings import counts, positive, within
-from ploff.transitions import UNKNOWN, Batch, Transitions
+from ploff.transitions import UNKNOWN, Batch, RewardScale, Transitions
 
 BLOCK = 8_192  # states valued at a time
 
@@ -36,6 +36,7 @@ class AWRConfig(NetworkConfig):
     """As published (the authors' configuration file, half-cheetah): stochastic gradients with momentum."""
 
     discount: float = 0.99  # γ
+    rewards: RewardScale = "own"
     hidden: tuple[int, ...] = (128, 64)
     actor_rate: float = 5e-5
     critic_rate: float = 1e-2
@@ -71,7 +72,7 @@ class AWRInfo(NamedTuple):
     critic_loss: Array
     actor_loss: Array
     mean_q: Array  # of the returns G
-    largest_q: Array  # to be held against the bound 1/(1−γ)
+    largest_q: Array  # to be held against the largest reward / (1 − γ)
 
 
 def init(key: PRNGKeyArray, log: Log, config: AWRConfig) -> AWRState:

@@ -103,7 +103,7 @@ class BCQInfo(NamedTuple):
     actor_loss: Array
     vae_loss: Array
     mean_q: Array
-    largest_q: Array  # to be held against the bound 1/(1−γ)
+    largest_q: Array  # to be held against the largest reward / (1 − γ)
 
 
 def init(key: PRNGKeyArray, log: Log, config: BCQConfig) -> BCQState:

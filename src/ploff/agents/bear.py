@@ -81,7 +81,7 @@ class BEARInfo(NamedTuple):
     actor_loss: Array
     behaviour_loss: Array
     mean_q: Array
-    largest_q: Array  # to be held against the bound 1/(1−γ)
+    largest_q: Array  # to be held against the largest reward / (1 − γ)
     discrepancy: Array  # the mean MMD, to be held against ε
     multiplier: Array
 
@@ -118,14 +118,14 @@ def update(state: BEARState, log: Log, key: PRNGKeyArray, config: BEARConfig) ->
         optax.adam(config.critic_rate), lambda critics: td3.critic_loss(critics, batch, wanted)
     )
     modelled = behaviour.network.sample_raw(keys[3], batch.observations, config.matched_samples)
-    value_weight = (state.step >= config.warmup) * log.reward_unit
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
         drawn = actor.sample(keys[4], batch.observations, config.matched_samples)
         apart = jnp.mean(discrepancy(drawn.raw, modelled, config.kernel, config.bandwidth))
         value = jnp.mean(state.critics.network.least(batch.observations, drawn.actions[0]))
         multiplier = jnp.exp(state.log_multiplier.network)
-        return multiplier * (apart - config.threshold) - value_weight * value, apart
+        followed = jnp.where(state.step < config.warmup, 0.0, value)
+        return multiplier * (apart - config.threshold) - followed, apart
 
     actor, loss, apart = state.actor.descend(optax.adam(config.actor_rate), actor_loss)
     raised = raise_multiplier(state.log_multiplier, apart, config)

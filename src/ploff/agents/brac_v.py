@@ -37,7 +37,7 @@ class BRACvConfig(OfflineConfig):
     actor_rate: float = 3e-5
     critic_rate: float = 1e-3
     clone_rate: float = 5e-4
-    weight: float = 1.0  # α, in the environment's own reward
+    weight: float = 1.0  # α
     warmup: int = 20_000
 
     def __post_init__(self):
@@ -64,7 +64,7 @@ class BRACvInfo(NamedTuple):
     actor_loss: Array
     clone_loss: Array
     mean_q: Array
-    largest_q: Array  # to be held against the bound 1/(1−γ)
+    largest_q: Array  # to be held against the largest reward / (1 − γ)
     divergence: Array
 
 
@@ -94,17 +94,16 @@ def update(
     )
     actions, diverged = divergence(state.actor.network, clone.network, next_key, batch.next_observations)
     value = state.target_critics.least(batch.next_observations, actions)
-    penalised = value - config.weight / log.reward_unit * diverged
-    wanted = bootstrapped(batch, penalised, config.discount)
+    wanted = bootstrapped(batch, value - config.weight * diverged, config.discount)
     critics, critic_loss, values = state.critics.descend(
         optax.adam(config.critic_rate), lambda critics: td3.critic_loss(critics, batch, wanted)
     )
-    value_weight = (state.step >= config.warmup) * log.reward_unit
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
         actions, diverged = divergence(actor, clone.network, key, batch.observations)
         value = state.critics.network.least(batch.observations, actions)
-        return jnp.mean(config.weight * diverged - value_weight * value), jnp.mean(diverged)
+        followed = jnp.where(state.step < config.warmup, 0.0, value)
+        return jnp.mean(config.weight * diverged - followed), jnp.mean(diverged)
 
     actor, loss, mean_divergence = state.actor.descend(optax.adam(config.actor_rate), actor_loss)
     following = BRACvState(

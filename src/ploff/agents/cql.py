@@ -13,8 +13,6 @@ its gradient what it is on average. Its gradient is that of Q at the a_i, weighe
 through `gap_draws` actions alone that are drawn with that weight, so that the others are valued but not gone back
 through. And the gap may be judged on the first `gap_states` of the batch alone: they are drawn like all of it.
 
-Values are in the environment's own reward inside the losses: α, τ, T and η are weighed against it as published.
-
 Shapes: n actions of each kind, B rows, G of them with a gap, A action.
 """
 
@@ -76,11 +74,11 @@ class CQLState(eqx.Module):
 class CQLInfo(NamedTuple):
     """What an update saw."""
 
-    critic_loss: Array  # its temporal-difference part, in training units
+    critic_loss: Array  # its temporal-difference part
     actor_loss: Array
     mean_q: Array
-    largest_q: Array  # to be held against the bound 1/(1−γ)
-    gap: Array  # the critics' mean G, in the environment's own reward
+    largest_q: Array  # to be held against the largest reward / (1 − γ)
+    gap: Array  # the critics' mean G
     entropy: Array
     gap_weight: Array
 
@@ -120,9 +118,7 @@ def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> t
     gap_weight = jnp.exp(state.log_gap_weight.network) if config.threshold is not None else jnp.ones(())
 
     def critic_loss(critics: Twins) -> tuple[Array, tuple[Array, Array, Array]]:
-        return conservative_loss(
-            critics, batch, wanted, proposals, gap_weight, log.reward_unit, gap_key, config
-        )
+        return conservative_loss(critics, batch, wanted, proposals, gap_weight, gap_key, config)
 
     critics, _, (error, gap, values) = state.critics.descend(optax.adam(config.critic_rate), critic_loss)
     actor, actor_loss, entropy = _actor_step(state, log, batch, actor_key, config)
@@ -161,7 +157,6 @@ def conservative_loss(
     wanted: Float[Array, "B"],
     proposals: Proposals,
     gap_weight: Float[Array, ""],
-    unit: Float[Array, ""],
     key: PRNGKeyArray,
     config: CQLConfig,
 ) -> tuple[Float[Array, ""], tuple[Array, Array, Array]]:
@@ -169,9 +164,9 @@ def conservative_loss(
     rows = proposals.log_density.shape[1]
     logged = values_of_both(critics, batch.observations, batch.actions[None])[:, 0]
     error = jnp.sum(jnp.mean(jnp.square(logged - wanted), axis=-1))
-    soft = soft_values(critics, batch.observations[:rows], proposals, unit, key, config)
-    gaps = config.weight * jnp.mean(soft - unit * logged[:, :rows], axis=-1)
-    loss = jnp.square(unit) * error + gap_weight * jnp.sum(gaps - (config.threshold or 0.0))
+    soft = soft_values(critics, batch.observations[:rows], proposals, key, config)
+    gaps = config.weight * jnp.mean(soft - logged[:, :rows], axis=-1)
+    loss = error + gap_weight * jnp.sum(gaps - (config.threshold or 0.0))
     return loss, (error, jnp.mean(gaps), logged)
 
 
@@ -179,12 +174,11 @@ def soft_values(
     critics: Twins,
     observations: Float[Array, "G *S"],
     proposals: Proposals,
-    unit: Float[Array, ""],
     key: PRNGKeyArray,
     config: CQLConfig,
 ) -> Float[Array, "2 G"]:
-    """T log Σ_i exp(Q_j(s, a_i)/T − log μ(a_i)) of both critics, in the environment's own reward."""
-    values = unit * values_of_both(critics, observations, proposals.actions)
+    """T log Σ_i exp(Q_j(s, a_i)/T − log μ(a_i)) of both critics."""
+    values = values_of_both(critics, observations, proposals.actions)
     logits = values / config.softness - proposals.log_density
     if config.gap_draws is None:
         return config.softness * jax.nn.logsumexp(logits, axis=1)
@@ -196,7 +190,7 @@ def soft_values(
             for critic, one in zip((critics.first, critics.second), jnp.moveaxis(drawn, 1, 0), strict=True)
         ]
     )
-    passed = unit * jnp.mean(passed, axis=1)
+    passed = jnp.mean(passed, axis=1)
     # The sum's own value; the drawn actions' gradient.
     return config.softness * jax.nn.logsumexp(logits, axis=1) + passed - jax.lax.stop_gradient(passed)
 
@@ -205,7 +199,7 @@ def _actor_step(state: CQLState, log: Log, batch: Batch, key: PRNGKeyArray, conf
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
         drawn = actor.sample(key, batch.observations, 1)
         density = drawn.log_density[0]
-        value = log.reward_unit * state.critics.network.least(batch.observations, drawn.actions[0])
+        value = state.critics.network.least(batch.observations, drawn.actions[0])
         imitated = actor.log_density(batch.observations, batch.actions)
         followed = jnp.where(state.step < config.warmup, imitated, value)
         entropy_weight = jnp.exp(state.log_entropy_weight.network)

@@ -23,17 +23,17 @@ from ploff.agents.learner import Learner, StateValue, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.settings import OfflineConfig
 from ploff.settings import counts, positive, within
-from ploff.transitions import Batch
+from ploff.transitions import Batch, RewardScale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IQLConfig(OfflineConfig):
     """As published for locomotion (appendix, and the authors' configuration file)."""
 
+    rewards: RewardScale = "returns"  # "own" for hands
     value_rate: float = 3e-4
     expectile: float = 0.7  # τ; 0.9 in mazes
     temperature: float = 3.0  # β; 0.5 for hands
-    return_span: float | None = 1000.0  # that the log's returns are scaled to; None, for hands: as they are
     largest_weight: float = 100.0  # c
     decay_steps: int = 1_000_000  # the actor's rate falls to 0 along a cosine, over the published length
 
@@ -41,8 +41,6 @@ class IQLConfig(OfflineConfig):
         super().__post_init__()
         within(self, "[0, 1]", "expectile")
         positive(self, "value_rate", "temperature", "largest_weight")
-        if self.return_span is not None:
-            positive(self, "return_span")
         counts(self, "decay_steps")
 
 
@@ -53,7 +51,6 @@ class IQLState(eqx.Module):
     critics: Learner[Twins]
     value: Learner[StateValue]
     target_critics: Twins
-    span: Float[Array, ""]  # of the log's returns, in the environment's own reward
 
 
 class IQLInfo(NamedTuple):
@@ -63,7 +60,7 @@ class IQLInfo(NamedTuple):
     actor_loss: Array
     value_loss: Array
     mean_q: Array
-    largest_q: Array  # to be held against the bound 1/(1−γ)
+    largest_q: Array  # to be held against the largest reward / (1 − γ)
     weight: Array  # of a logged action in the actor's loss, on average
 
 
@@ -77,28 +74,7 @@ def init(key: PRNGKeyArray, log: Log, config: IQLConfig) -> IQLState:
         critics=Learner.init(critics, optax.adam(config.critic_rate)),
         value=Learner.init(StateValue.init(keys[2], shape, config.layers), optax.adam(config.value_rate)),
         target_critics=critics,
-        span=span_of_returns(log),
     )
-
-
-def span_of_returns(log: Log) -> Float[Array, ""]:
-    """The best less the worst episode's sum of rewards."""
-    rewards = jnp.asarray(log.data.rewards)
-    ended = jnp.asarray(log.data.terminals) | jnp.asarray(log.data.timeouts)
-    episodes = jnp.cumsum(ended) - ended
-    returns = jax.ops.segment_sum(rewards, episodes, len(log.data))
-    there = jnp.arange(len(log.data)) <= episodes[-1]
-    return jnp.max(jnp.where(there, returns, -jnp.inf)) - jnp.min(jnp.where(there, returns, jnp.inf))
-
-
-def published_unit(span: Float[Array, ""], log: Log, config: IQLConfig) -> Float[Array, ""]:
-    """A training reward of 1 in the units that β is given in.
-
-    The environment's, or those in which returns span what they should; training units where all returns are equal.
-    """
-    if config.return_span is None:
-        return log.reward_unit
-    return jnp.where(span > 0, config.return_span * log.reward_unit / jnp.where(span > 0, span, 1.0), 1.0)
 
 
 def update(state: IQLState, log: Log, key: PRNGKeyArray, config: IQLConfig) -> tuple[IQLState, IQLInfo]:
@@ -108,7 +84,7 @@ def update(state: IQLState, log: Log, key: PRNGKeyArray, config: IQLConfig) -> t
     value, value_loss, _ = state.value.descend(
         optax.adam(config.value_rate), lambda v: (expectile_loss(q - v(batch.observations), config), None)
     )
-    advantages = (q - value.network(batch.observations)) * published_unit(state.span, log, config)
+    advantages = q - value.network(batch.observations)
     weights = jnp.minimum(jnp.exp(config.temperature * advantages), config.largest_weight)
     actor, actor_loss, _ = state.actor.descend(
         actor_method(config), lambda actor: (weighted_imitation(actor, batch, weights), None)
@@ -122,7 +98,6 @@ def update(state: IQLState, log: Log, key: PRNGKeyArray, config: IQLConfig) -> t
         critics=critics,
         value=value,
         target_critics=moved(state.target_critics, critics.network, config.target_rate),
-        span=state.span,
     )
     info = IQLInfo(
         critic_loss, actor_loss, value_loss, jnp.mean(values), jnp.max(values), weight=jnp.mean(weights)

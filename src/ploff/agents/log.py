@@ -82,6 +82,6 @@ class Log(eqx.Module):
         return self.data.action_space.encode(actions), acted
 
     @property
-    def reward_unit(self) -> Float[Array, ""]:
-        """What a training reward of 1 is worth in the environment's own reward, in which published weights are."""
-        return jnp.asarray(self.data.reward_units.scale)
+    def largest_reward(self) -> Float[Array, ""]:
+        """The size of the largest reward, as it is learned from."""
+        return jnp.max(jnp.abs(self.data.reward_units.apply(jnp.asarray(self.data.rewards))))

@@ -21,6 +21,7 @@ from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.errors import PloffError
 from ploff.neighbors import Euclidean
 from ploff.settings import not_negative
+from ploff.transitions import RewardScale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class PRDCConfig(TD3Config):
     """As published for locomotion: α = 2.5, β = 2, the one nearest neighbour."""
 
     activation: Activation = "relu"
+    rewards: RewardScale = "own"
     value_weight: float = 2.5  # α: of the normalised value
     state_weight: float = 2.0  # β: of a state against an action in the distance
 

@@ -18,6 +18,7 @@ from ploff.agents.actor_critic import Activation, Twins
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.settings import not_negative
+from ploff.transitions import RewardScale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,11 +28,12 @@ class ReBRACConfig(TD3Config):
     batch: int = 1024
     hidden: tuple[int, ...] = (256, 256, 256)
     activation: Activation = "relu"
+    rewards: RewardScale = "own"
     layer_norm: bool = True
     actor_rate: float = 1e-3
     critic_rate: float = 1e-3
     actor_weight: float = 0.1  # β₁
-    critic_weight: float = 0.01  # β₂, in the environment's own reward
+    critic_weight: float = 0.01  # β₂
 
     def __post_init__(self):
         super().__post_init__()
@@ -52,7 +54,7 @@ def update(state: TD3State, log: Log, key: PRNGKeyArray, config: ReBRACConfig) -
 
     def backup(value: Array, successors: Array, actions: Array) -> Array:
         logged, known = log.logged_actions(successors)
-        penalty = jnp.where(known, square_apart(space, actions, logged), 0.0) / log.reward_unit
+        penalty = jnp.where(known, square_apart(space, actions, logged), 0.0)
         return config.discount * (value - config.critic_weight * penalty)
 
     return td3.step(state, log, key, config, backup, objective, Twins.least)

@@ -4,6 +4,7 @@ import dataclasses
 
 from ploff.agents.actor_critic import Activation, Layers
 from ploff.settings import choices, counts, positive, widths, within
+from ploff.transitions import RewardScale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,9 @@ class OfflineConfig(NetworkConfig):
     """An actor and critics, learned side by side from a log."""
 
     discount: float = 0.99  # γ
+    rewards: RewardScale = (
+        "own"  # what values are in: the environment's own reward, as most methods were published
+    )
     actor_rate: float = 3e-4  # learning rates of Adam
     critic_rate: float = 3e-4
     target_rate: float = 0.005  # of the moving averages

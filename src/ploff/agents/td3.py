@@ -23,7 +23,7 @@ from ploff.agents.actor_critic import Activation, Actor, Twins, moved
 from ploff.agents.log import Log
 from ploff.agents.settings import OfflineConfig
 from ploff.settings import counts, not_negative
-from ploff.transitions import Batch
+from ploff.transitions import Batch, RewardScale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,7 @@ class TD3Config(OfflineConfig):
     """TD3 as the paper runs it; it is also the ablation without any bonus, TD3-Off."""
 
     activation: Activation = "tanh-elu"
+    rewards: RewardScale = "unit"
     layer_norm: bool = False  # in the critics
     noise: float = 0.2  # on the target's action, in units of half an action's range
     noise_clip: float = 0.5
@@ -69,7 +70,7 @@ class TD3Info(NamedTuple):
     critic_loss: Array
     actor_loss: Array
     mean_q: Array
-    largest_q: Array  # to be held against the bound 1/(1−γ)
+    largest_q: Array  # to be held against the largest reward / (1 − γ)
     distance: Array  # of the actor's actions to the data, in spacings; NaN-free: 0 where it is not measured
 
 

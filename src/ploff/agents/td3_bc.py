@@ -11,6 +11,7 @@ from ploff.agents.actor_critic import Activation
 from ploff.agents.log import Log
 from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
 from ploff.settings import not_negative
+from ploff.transitions import RewardScale
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,6 +19,7 @@ class TD3BCConfig(TD3Config):
     """As published: α = 2.5 on standardised observations."""
 
     activation: Activation = "relu"
+    rewards: RewardScale = "own"
     value_weight: float = 2.5  # α: of the normalised value against imitation
 
     def __post_init__(self):

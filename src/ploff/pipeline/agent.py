@@ -25,7 +25,7 @@ from ploff.pipeline.policy import FILE, policy_of, save_policy
 from ploff.pipeline.settings import AgentTraining
 from ploff.pipeline.sinks import Sink, open_sink
 from ploff.training import Loop, Row, refuse_difference
-from ploff.transitions import Transitions
+from ploff.transitions import RewardScale, Transitions
 
 CHECKPOINT = "checkpoint.eqx"
 WATCHED = ("mean_q", "largest_q", "q_bound", "distance", "actor_loss", "score", "mean_return")
@@ -80,7 +80,8 @@ def train_seed(
 
     with storage.exclusive(job.folder / ".lock", waiting=refuse), contextlib.ExitStack() as stack:
         method = agents.method(job.method)
-        log, metric = stages.build_log(method.evidence, job.evidence_folder, job.data)
+        rewards: RewardScale = getattr(job.config, "rewards", "unit")  # cloning has none
+        log, metric = stages.build_log(method.evidence, job.evidence_folder, job.data, rewards)
         check_same(job, metric)
         init_key = jax.random.fold_in(jax.random.key(job.seed), 2**31 - 1)  # no step has this number
         loop = Loop(
@@ -143,7 +144,7 @@ class _Watcher:
     def __init__(self, job: SeedJob, log: Log, loop: Loop, sink: Sink, report: Callable[[int, Row], None]):
         self.job, self.log, self.sink, self.report = job, log, sink, report
         discount = getattr(job.config, "discount", None)
-        self.bound = None if discount is None else 1.0 / (1.0 - discount)  # no scaled reward is above 1
+        self.bound = None if discount is None else (float(log.largest_reward) or 1.0) / (1.0 - discount)
         self.said = any(self._above(row) for row in loop.history)
 
     def complete(self, row: Row) -> Row:

@@ -28,7 +28,7 @@ from ploff.neighbors import DataDistance, Euclidean, Source
 from ploff.pipeline.settings import MetricPlan
 from ploff.progress import console
 from ploff.quality import Embedding
-from ploff.transitions import Transitions
+from ploff.transitions import RewardScale, Transitions
 
 TABLE = "neighbours.table"
 L2_TABLE = "neighbours-l2.table"
@@ -57,9 +57,11 @@ def prepare(
         neighbors.find_neighbours(path, metric, seen, source, quiet=quiet)
 
 
-def build_log(kind: EvidenceKind, folder: pathlib.Path, data: Transitions) -> tuple[Log, str]:
+def build_log(
+    kind: EvidenceKind, folder: pathlib.Path, data: Transitions, rewards: RewardScale = "unit"
+) -> tuple[Log, str]:
     """The log that an agent learns from, and the fingerprint of the metric behind it, from what `prepare` made."""
-    device = data.with_unit_rewards().with_standard_observations().to_device()
+    device = data.with_rewards(rewards).with_standard_observations().to_device()
     if kind == "none":
         return Log.of(device), "none"
     metric, seen, source, path = parts(kind, folder, data)

@@ -81,13 +81,13 @@ def test_the_conservative_loss_is_that_of_a_loop(threshold, states, draws):
 
 
 def test_drawn_actions_give_the_gaps_gradient_on_average():
-    config, _, state, batch, proposals, _ = cql_case(softness=0.5, gap_states=4)
-    seen, unit = batch.observations[:4], 20.0  # values that the sum weighs unevenly
+    config, _, state, batch, proposals, _ = cql_case(softness=0.025, gap_states=4)
+    seen = batch.observations[:4]  # a softness at which the sum weighs values unevenly
     draws = dataclasses.replace(config, gap_draws=500)
 
     def gradient(config, key):
         def total(critics):
-            return jnp.sum(cql.soft_values(critics, seen, proposals, unit, key, config))
+            return jnp.sum(cql.soft_values(critics, seen, proposals, key, config))
 
         leaves = jax.tree.leaves(arrays(eqx.filter_grad(total)(state.critics.network)))
         return np.concatenate([np.ravel(leaf) for leaf in leaves])

@@ -1,13 +1,13 @@
 r"""BRAC-v (Wu, Tucker and Nachum, 2019): actor-critic with the divergence from the log's policy in the value itself.
 
-    D(s) = log π(a|s) − log b(a|s),  a ∼ π(·|s)          an estimate of KL(π ‖ b), b a clone of the log's policy
+    D(s) = mean_i log π(a_i|s) − log b(a_i|s),  a_i ∼ π(·|s)     an estimate of KL(π ‖ b), b a clone of the log's policy
     critic:  y = r + γ (min_j Q̄_j(s', a') − α D(s')),  a' ∼ π(·|s')
     actor:   min mean [ α D(s) − min_j Q_j(s, a) ]
     b:       max mean log b(a|s)
 
 For `warmup` steps the actor follows the divergence alone.
 
-Shapes: B rows.
+Shapes: n actions, B rows.
 """
 
 import dataclasses
@@ -25,7 +25,9 @@ from ploff.agents.gaussian import SquashedGaussian, imitation_loss
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.settings import OfflineConfig
-from ploff.settings import not_negative, positive, widths
+from ploff.settings import counts, not_negative, positive, widths
+
+EDGE = 1e-3  # how far inside the box actions count for both densities
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,11 +40,13 @@ class BRACvConfig(OfflineConfig):
     critic_rate: float = 1e-3
     clone_rate: float = 5e-4
     weight: float = 1.0  # α
+    samples: int = 10  # n
     warmup: int = 20_000
 
     def __post_init__(self):
         super().__post_init__()
         widths(self, "critic_hidden")
+        counts(self, "samples")
         positive(self, "clone_rate")
         not_negative(self, "weight", "warmup")
 
@@ -90,9 +94,11 @@ def update(
     draw_key, next_key, key = jax.random.split(key, 3)
     _, batch = log.draw(draw_key, config.batch)
     clone, clone_loss, _ = state.clone.descend(
-        optax.adam(config.clone_rate), lambda clone: (imitation_loss(clone, batch), None)
+        optax.adam(config.clone_rate), lambda clone: (imitation_loss(clone, batch, EDGE), None)
     )
-    actions, diverged = divergence(state.actor.network, clone.network, next_key, batch.next_observations)
+    actions, diverged = divergence(
+        state.actor.network, clone.network, next_key, batch.next_observations, config.samples
+    )
     value = state.target_critics.least(batch.next_observations, actions)
     wanted = bootstrapped(batch, value - config.weight * diverged, config.discount)
     critics, critic_loss, values = state.critics.descend(
@@ -100,7 +106,7 @@ def update(
     )
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
-        actions, diverged = divergence(actor, clone.network, key, batch.observations)
+        actions, diverged = divergence(actor, clone.network, key, batch.observations, config.samples)
         value = state.critics.network.least(batch.observations, actions)
         followed = jnp.where(state.step < config.warmup, 0.0, value)
         return jnp.mean(config.weight * diverged - followed), jnp.mean(diverged)
@@ -118,11 +124,16 @@ def update(
 
 
 def divergence(
-    actor: SquashedGaussian, clone: SquashedGaussian, key: PRNGKeyArray, observations: Float[Array, "B *S"]
+    actor: SquashedGaussian,
+    clone: SquashedGaussian,
+    key: PRNGKeyArray,
+    observations: Float[Array, "B *S"],
+    count: int,
 ) -> tuple[Float[Array, "B A"], Float[Array, "B"]]:
-    """One action of the policy a state, and D(s) by it."""
-    drawn = actor.sample(key, observations, 1)
-    return drawn.actions[0], drawn.log_density[0] - clone.log_density_raw(observations, drawn.raw)[0]
+    """The first of the policy's actions a state, and D(s) by `count` of them."""
+    drawn = actor.sample(key, observations, count).actions
+    ours, logs = (policy.log_density(observations, drawn, EDGE) for policy in (actor, clone))
+    return drawn[0], jnp.mean(ours - logs, axis=0)
 
 
 def act(state: BRACvState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:

@@ -21,7 +21,7 @@ from ploff.networks import observation_encoder
 from ploff.transitions import Batch
 
 LOG_DEVIATIONS = (-5.0, 2.0)  # that a policy may have
-EDGE = 1e-4  # how near to the box's edge a logged action may be: on it, no squashed density is finite
+EDGE = 1e-6  # how near to the box's edge an action may be: on it, no squashed density is finite
 
 
 class Samples(NamedTuple):
@@ -76,10 +76,10 @@ class SquashedGaussian(eqx.Module):
         return Samples(self.space.from_unit(jnp.tanh(raw)), raw, density)
 
     def log_density(
-        self, observations: Float[Array, "B *S"], actions: Float[Array, "*n B A"]
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "*n B A"], edge: float = EDGE
     ) -> Float[Array, "*n B"]:
-        """The log of π(a|s); actions on the box's edge count as just inside it."""
-        unit = jnp.clip(self.space.to_unit(actions), -1 + EDGE, 1 - EDGE)
+        """The log of π(a|s); actions closer to the box's edge count as so far inside it."""
+        unit = jnp.clip(self.space.to_unit(actions), -1 + edge, 1 - edge)
         return self.log_density_raw(observations, jnp.arctanh(unit))
 
     def log_density_raw(
@@ -116,9 +116,9 @@ class BoundedGaussian(eqx.Module):
         return normal_log_density(apart / jnp.exp(log_deviation), log_deviation)
 
 
-def imitation_loss(policy: SquashedGaussian, batch: Batch) -> Float[Array, ""]:
+def imitation_loss(policy: SquashedGaussian, batch: Batch, edge: float = EDGE) -> Float[Array, ""]:
     """−mean log π(a|s) of the logged actions."""
-    return -jnp.mean(policy.log_density(batch.observations, batch.actions))
+    return -jnp.mean(policy.log_density(batch.observations, batch.actions, edge))
 
 
 def normal_log_density(

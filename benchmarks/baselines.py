@@ -26,6 +26,7 @@ import argparse
 import collections
 import csv
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 from ploff.agents import METHODS
@@ -130,7 +131,7 @@ class Record:
 
     def add(self, task: str, runs: list[Run], settings: dict[str, dict[str, str]]) -> None:
         """Puts runs in, in place of what was there of them."""
-        fresh = [
+        self.put(
             {
                 "task": task,
                 "method": run.method,
@@ -143,7 +144,10 @@ class Record:
             for run in runs
             for result in run.seeds
             for row in result.evaluations
-        ]
+        )
+
+    def put(self, fresh: Iterable[dict[str, Any]]) -> None:
+        """Puts rows in, in place of those of the same evaluations."""
         with exclusive(self.path.with_suffix(".lock"), waiting=lambda: None):
             merged = {place(row): row for row in self.rows()} | {place(row): row for row in fresh}
             write_csv(self.path, [merged[key] for key in sorted(merged)])

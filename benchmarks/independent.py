@@ -11,9 +11,7 @@ ploff does; both work with ploff's.
 """
 
 import argparse
-import csv
 import pathlib
-import time
 from typing import Any
 
 import d3rlpy
@@ -24,7 +22,7 @@ from d3rlpy.models.encoders import VectorEncoderFactory
 from d3rlpy.preprocessing import ReturnBasedRewardScaler, StandardObservationScaler
 
 import ploff
-from ploff.training import write_csv
+from baselines import Record, text
 
 THREE = VectorEncoderFactory([256, 256, 256])
 METHODS: dict[str, Any] = {
@@ -59,16 +57,14 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.gap_states:
         judge_gap_on(options.gap_states)
-    task = options.dataset.stem
+    task, record = options.dataset.stem, Record(options.record)
     for method in options.methods.split(","):
+        settings = {"gap_states": str(options.gap_states)} if method == "cql" and options.gap_states else {}
         for seed in options.seeds:
-            rows = known(options.record)
-            if any((row["task"], row["method"], int(row["seed"])) == (task, method, seed) for row in rows):
+            if seed in record.scores(task, method, options.steps, settings):
                 continue
-            fresh = [
-                {"task": task, "method": method, "seed": seed} | row for row in train(method, seed, options)
-            ]
-            write_csv(options.record, rows + fresh)
+            run = {"task": task, "method": method, "seed": seed}
+            record.put(run | row | {"settings": text(settings)} for row in train(method, seed, options))
 
 
 def train(method: str, seed: int, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -82,7 +78,7 @@ def train(method: str, seed: int, options: argparse.Namespace) -> list[dict[str,
         action_space=d3rlpy.ActionSpace.CONTINUOUS,
     )
     algorithm = METHODS[method](StandardObservationScaler()).create(device="cpu")
-    rows, start, spent = [], time.perf_counter(), 0.0
+    rows = []
     for epoch, _ in algorithm.fitter(
         log,
         n_steps=options.steps,
@@ -90,7 +86,6 @@ def train(method: str, seed: int, options: argparse.Namespace) -> list[dict[str,
         logger_adapter=d3rlpy.logging.NoopAdapterFactory(),
         show_progress=False,
     ):
-        spent += time.perf_counter() - start
         found = ploff.evaluate(
             lambda observations: algorithm.predict(np.asarray(observations, np.float32)),
             options.dataset.stem.split("-")[0],
@@ -98,14 +93,9 @@ def train(method: str, seed: int, options: argparse.Namespace) -> list[dict[str,
             seed=seed,
             physics="d4rl",
         )
-        row = {
-            "step": epoch * options.evaluate_every,
-            "score": round(found.mean_score, 2),
-            "milliseconds_a_step": round(1e3 * spent / (epoch * options.evaluate_every), 2),
-        }
+        row = {"step": epoch * options.evaluate_every, "score": round(found.mean_score, 2)}
         print(options.dataset.stem, method, seed, row, flush=True)
         rows.append(row)
-        start = time.perf_counter()
     return rows
 
 
@@ -117,14 +107,6 @@ def judge_gap_on(states: int) -> None:
         return whole(self, **{name: rows[:states] for name, rows in given.items()})
 
     cql_impl.CQLImpl._compute_conservative_loss = part
-
-
-def known(record: pathlib.Path) -> list[dict[str, Any]]:
-    """What has been run."""
-    if not record.exists():
-        return []
-    with open(record) as file:
-        return list(csv.DictReader(file))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ploff.networks import Linear, observation_encoder
 Tree = TypeVar("Tree")
 Activation = Literal[
     "tanh-elu", "relu"
-]  # tanh after the first layer and elu after the others, or relu after all
+]  # tanh after the first layer and elu after the others; relu after all
 
 
 class Layers(NamedTuple):

@@ -31,9 +31,7 @@ class OfflineConfig(NetworkConfig):
     """An actor and critics, learned side by side from a log."""
 
     discount: float = 0.99  # γ
-    rewards: RewardScale = (
-        "own"  # what values are in: the environment's own reward, as most methods were published
-    )
+    rewards: RewardScale = "own"  # that values are sums of: as most methods were published
     actor_rate: float = 3e-4  # learning rates of Adam
     critic_rate: float = 3e-4
     target_rate: float = 0.005  # of the moving averages

@@ -1,6 +1,6 @@
 r"""BRAC-v (Wu, Tucker and Nachum, 2019): actor-critic with the divergence from the log's policy in the value itself.
 
-    D(s) = mean_i [ log π(a_i|s) − log b(a_i|s) ],  a_i ∼ π(·|s)       estimates KL(π ‖ b), b a clone of the log's policy
+    D(s) = mean_i [ log π(a_i|s) − log b(a_i|s) ],  a_i ∼ π(·|s)      estimates KL(π ‖ b), b a clone of the log's policy
     critic:  y = r + γ (min_j Q̄_j(s', a') − α D(s')),  a' ∼ π(·|s')
     actor:   min mean [ α D(s) − min_j Q_j(s, a) ]
     b:       max mean log b(a|s)

@@ -17,9 +17,7 @@ from ploff.actions import ActionSpace
 from ploff.networks import Linear, observation_encoder
 
 Tree = TypeVar("Tree")
-Activation = Literal[
-    "tanh-elu", "relu"
-]  # tanh after the first layer and elu after the others; relu after all
+Activation = Literal["tanh-elu", "relu"]  # tanh in the first layer and elu in the others; relu in all
 
 
 class Layers(NamedTuple):

@@ -5,9 +5,9 @@
         --record benchmarks/results/independent.csv
 
 d3rlpy's own losses, networks (relu, its initial weights) and optimisers learn from the transitions that `ploff.load`
-reads, with the settings that `docs/methods.md` names; its policies are tried in the environment that ours are tried
-in: ten episodes every 5,000 steps, the same ones each time (ours get others each time). What the record holds is not run again. d3rlpy asks for an older gymnasium than
-ploff does; both work with ploff's.
+reads, with the settings that `docs/methods.md` names. Its policies are tried in the environment that ours are tried in:
+ten episodes every 5,000 steps, the same ones each time (ours get others each time). What the record holds is not run
+again. d3rlpy asks for an older gymnasium than ploff does; both work with ploff's.
 """
 
 import argparse

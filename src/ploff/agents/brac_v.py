@@ -27,7 +27,7 @@ from ploff.agents.log import Log
 from ploff.agents.settings import OfflineConfig
 from ploff.settings import counts, not_negative, positive, widths
 
-EDGE = 1e-3  # how far inside the box actions count for both densities
+EDGE = 1e-3  # how far inside the box logged actions count for the clone
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,9 +131,12 @@ def divergence(
     count: int,
 ) -> tuple[Float[Array, "B A"], Float[Array, "B"]]:
     """The first of the policy's actions a state, and D(s) by `count` of them."""
-    drawn = actor.sample(key, observations, count).actions
-    ours, logs = (policy.log_density(observations, drawn, EDGE) for policy in (actor, clone))
-    return drawn[0], jnp.mean(ours - logs, axis=0)
+    drawn = actor.sample(key, observations, count)
+    # Densities of the actions before tanh. Moved inside the box, those at its edge would seem unlikely to the policy
+    # that drew them, and D would fall without end as its mean leaves the box.
+    return drawn.actions[0], jnp.mean(
+        drawn.log_density - clone.log_density_raw(observations, drawn.raw), axis=0
+    )
 
 
 def act(state: BRACvState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:

@@ -134,9 +134,8 @@ def divergence(
     drawn = actor.sample(key, observations, count)
     # Densities of the actions before tanh. Moved inside the box, those at its edge would seem unlikely to the policy
     # that drew them, and D would fall without end as its mean leaves the box.
-    return drawn.actions[0], jnp.mean(
-        drawn.log_density - clone.log_density_raw(observations, drawn.raw), axis=0
-    )
+    apart = drawn.log_density - clone.log_density_raw(observations, drawn.raw)
+    return drawn.actions[0], jnp.mean(apart, axis=0)
 
 
 def act(state: BRACvState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:

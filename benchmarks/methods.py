@@ -21,7 +21,7 @@ from ploff.pseudometric import MetricConfig
 from ploff.training import scan_updates, write_csv
 
 STATES, ACTIONS, TRANSITIONS, NEIGHBOURS = 11, 3, 100_000, 50
-ROUND_OF_AWR = 1_200  # in which it values the whole log twice: all of that, or it seems too quick or too slow
+ROUND_OF_AWR = 1_500  # in which it values the whole log twice: all of that, or it seems too quick or too slow
 
 
 def hopper_shaped(seed: int = 0) -> Transitions:

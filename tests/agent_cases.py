@@ -37,7 +37,7 @@ TINY: dict[str, Any] = {
     "warmup": 100,
 }
 OWN: dict[str, dict[str, Any]] = {
-    "awr": {"actor_rate": 0.02, "critic_rate": 0.05, "critic_steps": 20, "actor_steps": 60},
+    "awr": {"actor_rate": 0.005, "critic_rate": 0.05, "critic_steps": 20, "actor_steps": 60},
     "bear": {"bandwidth": 2.0},
     "iql": {"rewards": "own"},  # returns of a thousand take longer than a test
 }

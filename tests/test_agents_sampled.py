@@ -230,13 +230,27 @@ def constant_policy(mean, deviation):
     return eqx.tree_at(lambda p: (p.body.last.weight, p.body.last.bias), policy, (jnp.zeros((4, 4)), bias))
 
 
-@pytest.mark.parametrize("mean", [0.2, 9.0])  # far outside, tanh is 1 in float32
-def test_the_divergence_estimates_that_of_two_normal_distributions(mean):
-    ours, logs = constant_policy([mean, -0.1], [0.5, 0.3]), constant_policy([0.0, 0.1], [0.8, 0.4])
+def test_the_divergence_estimates_that_of_two_normal_distributions():
+    ours, logs = constant_policy([0.2, -0.1], [0.5, 0.3]), constant_policy([0.0, 0.1], [0.8, 0.4])
     _, estimates = brac_v.divergence(ours, logs, KEY, jnp.zeros((10_000, 2)), 5)
-    ratio, apart = np.asarray([0.5 / 0.8, 0.3 / 0.4]), np.asarray([mean / 0.8, 0.2 / 0.4])
+    ratio, apart = np.asarray([0.5 / 0.8, 0.3 / 0.4]), np.asarray([0.2 / 0.8, 0.2 / 0.4])
     exact = np.sum(0.5 * (ratio**2 + apart**2 - 1) - np.log(ratio))  # squashing changes both densities alike
-    assert float(jnp.mean(estimates)) == pytest.approx(exact, rel=2e-3, abs=0.02)
+    assert float(jnp.mean(estimates)) == pytest.approx(exact, abs=0.02)
+
+
+def test_the_divergence_grows_as_the_policy_leaves_the_box():
+    logs = constant_policy([0.0, 0.0], [0.8, 0.4])
+
+    def estimate(mean):
+        ours = constant_policy([mean, 0.0], [0.5, 0.4])  # in the second component as the clone
+        return float(jnp.mean(brac_v.divergence(ours, logs, KEY, jnp.zeros((10_000, 2)), 5)[1]))
+
+    # Out there log(1 − tanh²u) is 2 (log 2 − u). The clone is asked at 0.999, wherever the action lies.
+    policy = -0.5 * np.log(2 * np.pi * np.e * 0.5**2) - 2 * (np.log(2) - 9)
+    inside = np.arctanh(0.999)
+    clone = -0.5 * (inside / 0.8) ** 2 - np.log(0.8) - 0.5 * np.log(2 * np.pi) - np.log(1 - 0.999**2)
+    assert estimate(9.0) == pytest.approx(policy - clone, abs=0.1)
+    assert estimate(10.0) - estimate(9.0) == pytest.approx(2.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("warm", [True, False])
@@ -244,7 +258,7 @@ def test_brac_penalises_the_target_and_the_actor_which_follows_the_value_once_wa
     log, config = log_for("brac-v"), tiny("brac-v")
     state = dataclasses.replace(begin("brac-v", log, config), step=jnp.asarray(config.warmup - (not warm)))
     following, info = advance("brac-v", state, log, config)
-    draw_key, next_key, key = jax.random.split(KEY, 3)
+    draw_key, clone_key, next_key, key = jax.random.split(KEY, 4)
     _, batch = log.draw(draw_key, config.batch)
     clone = following.clone.network
     policy, count = state.actor.network, config.samples
@@ -253,11 +267,29 @@ def test_brac_penalises_the_target_and_the_actor_which_follows_the_value_once_wa
     expected = squares(state.critics.network, batch, target(batch, value))
     assert float(info.critic_loss) == pytest.approx(expected, rel=1e-4)
     actions, diverged = brac_v.divergence(policy, clone, key, batch.observations, count)
-    q = state.critics.network.least(batch.observations, actions)
+    q = following.critics.network.least(batch.observations, actions)
     expected = float(jnp.mean(config.weight * diverged - warm * q))
     assert float(info.actor_loss) == pytest.approx(expected, rel=1e-4)
-    density = state.clone.network.log_density(batch.observations, batch.actions, 1e-3)
-    assert float(info.clone_loss) == pytest.approx(-float(jnp.mean(density)), rel=1e-4)
+    logged = state.clone.network.log_density(batch.observations, batch.actions, 1e-3)
+    own = state.clone.network.sample(clone_key, batch.observations, 1).log_density
+    assert float(info.clone_loss) == pytest.approx(float(jnp.mean(own) - jnp.mean(logged)), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("log_deviation", "start", "direction"), [(0.0, 1.0, -1), (-4.0, 1.0, 1), (0.0, 0.0, 0)]
+)
+def test_bracs_clone_is_held_at_an_entropy_of_minus_its_width(log_deviation, start, direction):
+    log, config = log_for("brac-v"), tiny("brac-v")
+    state = begin("brac-v", log, config)
+    clone = constant_policy([0.0, 0.0], jnp.exp(jnp.full(2, log_deviation)))
+    state = dataclasses.replace(
+        state,
+        clone=Learner.init(clone, optax.adam(config.clone_rate)),
+        entropy_weight=Learner.init(jnp.asarray(start), optax.adam(config.clone_rate)),
+    )
+    following, _ = advance("brac-v", state, log, config)
+    moved = float(following.entropy_weight.network) - start
+    assert moved == pytest.approx(direction * config.clone_rate, rel=1e-3)  # Adam's first step; never below 0
 
 
 # BCQ.

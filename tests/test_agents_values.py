@@ -130,14 +130,30 @@ def test_awr_takes_turns_between_its_critic_and_its_actor():
 
 
 def test_awrs_losses_are_as_printed():
-    config, log = tiny("awr"), log_for("awr")
+    config, log = tiny("awr", outside_weight=3.0), log_for("awr")
     state = begin("awr", log, config)
     _, batch = log.draw(KEY, config.batch)
     weights = jnp.linspace(0, 3, config.batch)
-    unit = to_units(np.asarray(state.actor.network(batch.observations)))
-    apart = np.sum((unit - to_units(np.asarray(batch.actions))) ** 2, axis=-1)
-    loss = awr.weighted_imitation(state.actor.network, batch, weights, config)
-    assert float(loss) == pytest.approx(np.mean(np.asarray(weights) * apart) / (2 * 0.4**2), rel=1e-4)
+    far = eqx.tree_at(lambda mean: mean.body.last.bias, state.actor.network, jnp.asarray([1.5, -0.5]))
+    mean = np.asarray(far(batch.observations))
+    assert (mean[:, 0] > 1).all()
+    assert (np.abs(mean[:, 1]) < 1).all()
+    apart = np.sum((mean - to_units(np.asarray(batch.actions))) ** 2, axis=-1)
+    expected = np.mean(np.asarray(weights) * apart / (2 * 0.2**2) + 0.5 * 3.0 * (mean[:, 0] - 1) ** 2)
+    assert float(awr.weighted_imitation(far, batch, weights, config)) == pytest.approx(expected, rel=1e-4)
+    acted = dataclasses.replace(state, actor=dataclasses.replace(state.actor, network=far))
+    unit = to_units(np.asarray(awr.act(acted, batch.observations)))
+    np.testing.assert_allclose(unit, np.clip(mean, -1, 1), atol=1e-6)
     output = np.asarray(state.value.network(batch.observations))
     loss = awr.value_loss(state.value.network, batch, weights, config)
     assert float(loss) == pytest.approx(0.5 * np.mean((output - 0.5 * np.asarray(weights)) ** 2), rel=1e-4)
+
+
+def test_awrs_weights_start_within_the_limits_of_its_authors():
+    config, log = tiny("awr", hidden=(40, 60)), log_for("awr")
+    state = begin("awr", log, config)
+    for body, last in ((state.actor.network.body, 0.01), (state.value.network.body, np.sqrt(6 / 61))):
+        limits = [np.sqrt(6 / 42), np.sqrt(6 / 100), last]
+        for layer, limit in zip((*body.layers, body.last), limits, strict=True):
+            largest = float(jnp.max(jnp.abs(layer.weight)))
+            assert 0.8 * limit < largest <= limit * (1 + 1e-6)

@@ -5,14 +5,16 @@ Round after round, over the whole log:
     returns:  G_t = r_t + γ ((1 − λ) V(s_{t+1}) + λ G_{t+1}); r_t + γ V(s_{t+1}) where the log was cut, r_t at an end
     critic:   `critic_steps` steps on ½ mean (V(s) − G)²
     weights:  w = min(e^{A/β}, c),  A = G − V(s) with mean 0 and deviation 1, returns and values taken anew
-    actor:    `actor_steps` steps on mean w |π(s) − a|² / 2σ²,  −log of a normal density with a fixed deviation
+    actor:    `actor_steps` steps on mean [ w |μ(s) − a|² / 2σ² + ½ κ |what μ(s) is outside the box|² ]
 
-One update is one of these steps. The network gives V (1 − γ), which is as large as a reward.
+One update is one of these steps. The first term is −log of a normal density with a fixed deviation. The network gives
+V (1 − γ), which is as large as a reward.
 
-Shapes: B rows, N transitions, M states.
+Shapes: B rows, N transitions, M states, S observation, A action.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,32 +23,36 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ploff.agents.actor_critic import Actor
+from ploff.actions import ActionSpace
+from ploff.agents.actor_critic import Body, Layers
 from ploff.agents.learner import Learner, StateValue
 from ploff.agents.log import Log
 from ploff.agents.settings import NetworkConfig
-from ploff.settings import counts, positive, within
+from ploff.networks import Linear, observation_encoder
+from ploff.settings import counts, not_negative, positive, within
 from ploff.transitions import UNKNOWN, Batch, RewardScale, Transitions
 
 BLOCK = 8_192  # states valued at a time
+FIRST_ACTIONS = 0.01  # limit of the actor's last weights at the start
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AWRConfig(NetworkConfig):
-    """As published (the authors' configuration file, half-cheetah): stochastic gradients with momentum."""
+    """As the authors' code has it for tasks that it does not name, among them all of D4RL's."""
 
     discount: float = 0.99  # γ
     rewards: RewardScale = "own"
     hidden: tuple[int, ...] = (128, 64)
-    actor_rate: float = 5e-5
+    actor_rate: float = 5e-5  # of stochastic gradients with momentum
     critic_rate: float = 1e-2
     momentum: float = 0.9
-    critic_steps: int = 200
+    critic_steps: int = 500
     actor_steps: int = 1000
     trace: float = 0.95  # λ
     temperature: float = 1.0  # β, in deviations of the advantages
     largest_weight: float = 20.0  # c
-    deviation: float = 0.4  # σ, in units of half an action's range
+    deviation: float = 0.2  # σ, in units of half an action's range
+    outside_weight: float = 10.0  # κ
 
     def __post_init__(self):
         super().__post_init__()
@@ -54,12 +60,32 @@ class AWRConfig(NetworkConfig):
         within(self, "[0, 1]", "trace")
         counts(self, "critic_steps", "actor_steps")
         positive(self, "actor_rate", "critic_rate", "temperature", "largest_weight", "deviation")
+        not_negative(self, "outside_weight")
+
+
+class Mean(eqx.Module):
+    """μ: the policy's mean in units of half an action's range. Nothing but its loss holds it inside the box."""
+
+    encoder: Callable[[Array], Array]
+    body: Body
+    space: ActionSpace = eqx.field(static=True)
+
+    @classmethod
+    def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers) -> "Mean":
+        """Nearly 0 in every state; images pass through convolutions first."""
+        encoder_key, body_key = jax.random.split(key)
+        encoder, width = observation_encoder(encoder_key, shape)
+        return cls(encoder, evened(Body.init(body_key, width, hidden, space.width), FIRST_ACTIONS), space)
+
+    def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
+        """μ(s)."""
+        return self.body(self.encoder(observations))
 
 
 class AWRState(eqx.Module):
     """Everything that an update reads and writes."""
 
-    actor: Learner[Actor]
+    actor: Learner[Mean]
     value: Learner[StateValue]
     returns: Float[Array, "N"]  # G of this round
     weights: Float[Array, "N"]  # w of this round
@@ -79,8 +105,9 @@ def init(key: PRNGKeyArray, log: Log, config: AWRConfig) -> AWRState:
     """Fresh networks; the first update starts a round."""
     actor_key, value_key = jax.random.split(key)
     shape, count = log.data.observation_shape, len(log.data)
-    actor = Actor.init(actor_key, shape, log.data.action_space, config.layers)
+    actor = Mean.init(actor_key, shape, log.data.action_space, config.layers)
     value = StateValue.init(value_key, shape, config.layers)
+    value = eqx.tree_at(lambda v: v.body, value, evened(value.body))
     return AWRState(
         actor=Learner.init(actor, optax.sgd(config.actor_rate, config.momentum)),
         value=Learner.init(value, optax.sgd(config.critic_rate, config.momentum)),
@@ -88,6 +115,21 @@ def init(key: PRNGKeyArray, log: Log, config: AWRConfig) -> AWRState:
         weights=jnp.ones(count),
         step=jnp.zeros((), jnp.int32),
     )
+
+
+def evened(body: Body, last: float | None = None) -> Body:
+    """Weights uniform in ±√(6/(in + out)), as the authors start them, those of the last layer in ±`last` if given.
+
+    Plain gradients keep the size that weights give them, and with it the speed of learning.
+    """
+
+    def within(layer: Linear, limit: float | None = None) -> Linear:
+        inputs, outputs = layer.weight.shape
+        limit = (6 / (inputs + outputs)) ** 0.5 if limit is None else limit
+        return eqx.tree_at(lambda one: one.weight, layer, layer.weight * limit * inputs**0.5)
+
+    layers = tuple(within(layer) for layer in body.layers)
+    return eqx.tree_at(lambda one: (one.layers, one.last), body, (layers, within(body.last, last)))
 
 
 def update(state: AWRState, log: Log, key: PRNGKeyArray, config: AWRConfig) -> tuple[AWRState, AWRInfo]:
@@ -185,13 +227,17 @@ def value_loss(
 
 
 def weighted_imitation(
-    actor: Actor, batch: Batch, weights: Float[Array, "B"], config: AWRConfig
+    actor: Mean, batch: Batch, weights: Float[Array, "B"], config: AWRConfig
 ) -> Float[Array, ""]:
-    """Mean w |π(s) − a|² / 2σ²."""
-    apart = actor.space.to_unit(actor(batch.observations)) - actor.space.to_unit(batch.actions)
-    return jnp.mean(weights * jnp.sum(jnp.square(apart), axis=-1)) / (2 * config.deviation**2)
+    """Mean of w |μ(s) − a|² / 2σ², and of the square that μ(s) is outside the box by."""
+    mean = actor(batch.observations)
+    apart = jnp.sum(jnp.square(mean - actor.space.to_unit(batch.actions)), axis=-1)
+    outside = jnp.sum(jnp.square(mean - jnp.clip(mean, -1.0, 1.0)), axis=-1)
+    penalty = 0.5 * config.outside_weight * outside
+    return jnp.mean(weights * apart / (2 * config.deviation**2) + penalty)
 
 
 def act(state: AWRState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
-    """The policy's mean."""
-    return state.actor.network(observations)
+    """The policy's mean, inside the box."""
+    actor = state.actor.network
+    return actor.space.from_unit(jnp.clip(actor(observations), -1.0, 1.0))

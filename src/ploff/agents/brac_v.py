@@ -3,11 +3,11 @@ r"""BRAC-v (Wu, Tucker and Nachum, 2019): actor-critic with the divergence from 
     D(s) = mean_i [ log π(a_i|s) − log b(a_i|s) ],  a_i ∼ π(·|s)      estimates KL(π ‖ b), b a clone of the log's policy
     critic:  y = r + γ (min_j Q̄_j(s', a') − α D(s')),  a' ∼ π(·|s')
     actor:   min mean [ α D(s) − min_j Q_j(s, a) ]
-    b:       max mean log b(a|s)
+    b:       min mean [ η log b(a'|s) − log b(a|s) ],  a' ∼ b, a the logged action;   η ≥ 0 holds the entropy at −A
 
 For `warmup` steps the actor follows the divergence alone.
 
-Shapes: n actions, B rows.
+Shapes: n actions, B rows, A action.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
 from ploff.agents.actor_critic import Twins, moved
-from ploff.agents.gaussian import SquashedGaussian, imitation_loss
+from ploff.agents.gaussian import SquashedGaussian, hold_entropy, imitation_loss
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.settings import OfflineConfig
 from ploff.settings import counts, not_negative, positive, widths
 
-EDGE = 1e-3  # how far inside the box logged actions count for the clone
+EDGE = 1e-3  # how far inside the box actions count for the clone
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class BRACvConfig(OfflineConfig):
     critic_rate: float = 1e-3
     clone_rate: float = 5e-4
     weight: float = 1.0  # α
-    samples: int = 10  # n
+    samples: int = 4  # n
     warmup: int = 20_000
 
     def __post_init__(self):
@@ -57,6 +57,7 @@ class BRACvState(eqx.Module):
     actor: Learner[SquashedGaussian]
     critics: Learner[Twins]
     clone: Learner[SquashedGaussian]
+    entropy_weight: Learner[Float[Array, ""]]  # η
     target_critics: Twins
     step: Int[Array, ""]
 
@@ -73,7 +74,7 @@ class BRACvInfo(NamedTuple):
 
 
 def init(key: PRNGKeyArray, log: Log, config: BRACvConfig) -> BRACvState:
-    """Fresh networks; the target equals the critics."""
+    """Fresh networks, η = 1; the target equals the critics."""
     keys = jax.random.split(key, 3)
     shape, space = log.data.observation_shape, log.data.action_space
     critics = Twins.init(keys[1], shape, space, config.layers._replace(widths=config.critic_hidden))
@@ -82,6 +83,7 @@ def init(key: PRNGKeyArray, log: Log, config: BRACvConfig) -> BRACvState:
         actor=Learner.init(actor, optax.adam(config.actor_rate)),
         critics=Learner.init(critics, optax.adam(config.critic_rate)),
         clone=Learner.init(clone, optax.adam(config.clone_rate)),
+        entropy_weight=Learner.init(jnp.ones(()), optax.adam(config.clone_rate)),
         target_critics=critics,
         step=jnp.zeros((), jnp.int32),
     )
@@ -91,11 +93,15 @@ def update(
     state: BRACvState, log: Log, key: PRNGKeyArray, config: BRACvConfig
 ) -> tuple[BRACvState, BRACvInfo]:
     """One step of the clone, of the critics and of the actor."""
-    draw_key, next_key, key = jax.random.split(key, 3)
+    draw_key, clone_key, next_key, key = jax.random.split(key, 4)
     _, batch = log.draw(draw_key, config.batch)
-    clone, clone_loss, _ = state.clone.descend(
-        optax.adam(config.clone_rate), lambda clone: (imitation_loss(clone, batch, EDGE), None)
-    )
+
+    def clone_loss(clone: SquashedGaussian) -> tuple[Array, Array]:
+        density = jnp.mean(clone.sample(clone_key, batch.observations, 1).log_density)
+        return state.entropy_weight.network * density + imitation_loss(clone, batch, EDGE), -density
+
+    clone, imitated, entropy = state.clone.descend(optax.adam(config.clone_rate), clone_loss)
+    weight = hold_entropy(state.entropy_weight, entropy, clone.network.space, config.clone_rate)
     actions, diverged = divergence(
         state.actor.network, clone.network, next_key, batch.next_observations, config.samples
     )
@@ -107,7 +113,7 @@ def update(
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
         actions, diverged = divergence(actor, clone.network, key, batch.observations, config.samples)
-        value = state.critics.network.least(batch.observations, actions)
+        value = critics.network.least(batch.observations, actions)
         followed = jnp.where(state.step < config.warmup, 0.0, value)
         return jnp.mean(config.weight * diverged - followed), jnp.mean(diverged)
 
@@ -116,10 +122,11 @@ def update(
         actor=actor,
         critics=critics,
         clone=clone,
+        entropy_weight=Learner(jnp.maximum(weight.network, 0.0), weight.optimiser),
         target_critics=moved(state.target_critics, critics.network, config.target_rate),
         step=state.step + 1,
     )
-    info = BRACvInfo(critic_loss, loss, clone_loss, jnp.mean(values), jnp.max(values), mean_divergence)
+    info = BRACvInfo(critic_loss, loss, imitated, jnp.mean(values), jnp.max(values), mean_divergence)
     return following, info
 
 
@@ -132,9 +139,9 @@ def divergence(
 ) -> tuple[Float[Array, "B A"], Float[Array, "B"]]:
     """The first of the policy's actions a state, and D(s) by `count` of them."""
     drawn = actor.sample(key, observations, count)
-    # Densities of the actions before tanh. Moved inside the box, those at its edge would seem unlikely to the policy
-    # that drew them, and D would fall without end as its mean leaves the box.
-    apart = drawn.log_density - clone.log_density_raw(observations, drawn.raw)
+    # Only the clone is asked a little inside the box, where it has seen actions. Were the policy, too, its own actions
+    # at the edge would seem unlikely to it, and D would fall without end as its mean leaves the box.
+    apart = drawn.log_density - clone.log_density(observations, drawn.actions, EDGE)
     return drawn.actions[0], jnp.mean(apart, axis=0)
 
 

@@ -27,7 +27,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents.actor_critic import Twins, moved
-from ploff.agents.gaussian import SquashedGaussian
+from ploff.agents.gaussian import SquashedGaussian, hold_entropy
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
 from ploff.agents.sampled import value_each, values_of_both
@@ -122,13 +122,11 @@ def update(state: CQLState, log: Log, key: PRNGKeyArray, config: CQLConfig) -> t
 
     critics, _, (error, gap, values) = state.critics.descend(optax.adam(config.critic_rate), critic_loss)
     actor, actor_loss, entropy = _actor_step(state, log, batch, actor_key, config)
-    entropy_weight, _, _ = state.log_entropy_weight.descend(
-        optax.adam(config.actor_rate), lambda weight: (weight * (entropy + log.data.action_space.width), None)
-    )
+    space = log.data.action_space
     following = CQLState(
         actor=actor,
         critics=critics,
-        log_entropy_weight=entropy_weight,
+        log_entropy_weight=hold_entropy(state.log_entropy_weight, entropy, space, config.actor_rate),
         log_gap_weight=raise_gap_weight(state.log_gap_weight, gap, config),
         target_critics=moved(state.target_critics, critics.network, config.target_rate),
         step=state.step + 1,

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.agents.actor_critic import Actor, Body, Layers
+from ploff.agents.learner import Learner
 from ploff.networks import observation_encoder
 from ploff.transitions import Batch
 
@@ -119,6 +121,14 @@ class BoundedGaussian(eqx.Module):
 def imitation_loss(policy: SquashedGaussian, batch: Batch, edge: float = EDGE) -> Float[Array, ""]:
     """−mean log π(a|s) of the logged actions."""
     return -jnp.mean(policy.log_density(batch.observations, batch.actions, edge))
+
+
+def hold_entropy(
+    weight: Learner[Float[Array, ""]], entropy: Float[Array, ""], space: ActionSpace, rate: float
+) -> Learner[Float[Array, ""]]:
+    """A step of what entropy is weighted by, or of its logarithm: up where the entropy is below −A, else down."""
+    held, _, _ = weight.descend(optax.adam(rate), lambda weight: (weight * (entropy + space.width), None))
+    return held
 
 
 def normal_log_density(

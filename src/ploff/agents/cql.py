@@ -50,7 +50,7 @@ class CQLConfig(OfflineConfig):
     samples: int = 10  # n
     gap_states: int | None = None  # of the batch, on which the gap is judged; None: all, as published
     gap_draws: int | None = None  # actions a state that its gradient passes through; None: all, as published
-    warmup: int = 10_000  # the authors found 10,000, 20,000 and 40,000 alike
+    warmup: int = 40_000  # the authors found 10,000 and 20,000 alike
 
     def __post_init__(self):
         super().__post_init__()

@@ -1,6 +1,6 @@
 """Hopper's expert leaps along the angle that ends an episode: what do policies score if that angle is larger?
 
-    python benchmarks/hopper_edge.py LOG RUN … [--limits 0.2 0.25 0.3] [--csv benchmarks/results/hopper_edge.csv]
+    python benchmarks/hopper_edge.py LOG RUN … [--limits 0.2 0.25] [--csv benchmarks/results/hopper_edge.csv]
 
 An episode of Hopper ends where its torso leans by 0.2. LOG, in D4RL's layout, says how near to that its best episodes
 come; each RUN is a folder of `ploff train`, and all of its seeds' policies are tried with the named limits in the same
@@ -20,6 +20,7 @@ from ploff.training import write_csv
 
 HEIGHT, ANGLE = 0, 1  # among the observations
 LEAST_HEIGHT, STEPS, EPISODES = 0.7, 1_000, 10
+FIRST_LEAP = 210  # steps in which the expert's first high leap has peaked
 
 
 def main() -> None:
@@ -28,20 +29,21 @@ def main() -> None:
     )
     parser.add_argument("log")
     parser.add_argument("runs", nargs="+", type=pathlib.Path)
-    parser.add_argument("--limits", type=float, nargs="+", default=[0.2, 0.25, 0.3])
+    parser.add_argument("--limits", type=float, nargs="+", default=[0.2, 0.25])
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
-    angles = largest_angles(ploff.load(options.log))
+    angles, leaps = whole_episodes(ploff.load(options.log))
     print(
-        f"{len(angles)} logged episodes of {STEPS} steps, largest angle {angles.min():.3f} to {angles.max():.3f}"
+        f"{len(angles)} logged episodes of {STEPS} steps: largest angle {angles.min():.3f} to {angles.max():.3f},"
     )
+    print(f"first leaps to {leaps.mean():.3f} ± {leaps.std():.3f}")
     environment = ploff.make_environment("hopper", physics="d4rl")
     rows = []
     for run in options.runs:
         for folder in sorted(run.glob("seed-*")):
             policy = ploff.load_policy(folder)
             for limit in options.limits:
-                returns, lengths = tried(policy, environment, limit)
+                returns, lengths, leaps = tried(policy, environment, limit)
                 score = float(np.mean(normalised_score(returns, reference_scores("hopper"))))
                 rows.append(
                     {
@@ -50,27 +52,34 @@ def main() -> None:
                         "limit": limit,
                         "score": round(score, 1),
                         "steps": round(float(lengths.mean()), 1),
+                        "leap": round(float(leaps.mean()), 3),
                     }
                 )
                 print(
-                    "{run:>10} {seed} limit {limit:.2f}: {score:6.1f}, {steps:6.1f} steps".format(**rows[-1])
+                    "{run:>10} {seed} limit {limit:.2f}: {score:6.1f}, {steps:6.1f} steps, leap {leap:.3f}".format(
+                        **rows[-1]
+                    )
                 )
     if options.csv:
         write_csv(options.csv, rows)
 
 
-def largest_angles(data: ploff.Transitions) -> np.ndarray:
-    """Of each episode that lasts to its end."""
+def whole_episodes(data: ploff.Transitions) -> tuple[np.ndarray, np.ndarray]:
+    """The largest angle of each episode that lasts to its end, and the height of its first leap."""
     lengths = np.asarray(data.episode_lengths())
-    starts = np.cumsum(lengths) - lengths
-    angles = np.abs(np.asarray(data.observations)[:, ANGLE])
-    whole = starts[lengths == STEPS]
-    return np.array([angles[start : start + STEPS].max() for start in whole])
+    starts = (np.cumsum(lengths) - lengths)[lengths == STEPS]
+    angles, heights = np.abs(np.asarray(data.observations)[:, [ANGLE, HEIGHT]]).T
+    return (
+        np.array([angles[start : start + STEPS].max() for start in starts]),
+        np.array([heights[start : start + FIRST_LEAP].max() for start in starts]),
+    )
 
 
-def tried(policy: ploff.Policy, environment: gym.Env, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns and lengths of episodes that end at `limit`, whatever the environment says of their end."""
-    returns, lengths = np.zeros(EPISODES), np.zeros(EPISODES)
+def tried(
+    policy: ploff.Policy, environment: gym.Env, limit: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns, lengths and first leaps of episodes that end at `limit`, whatever the environment says of their end."""
+    returns, lengths, leaps = np.zeros((3, EPISODES))
     for episode in range(EPISODES):
         observation, _ = environment.reset(seed=episode)
         while lengths[episode] < STEPS:
@@ -78,9 +87,11 @@ def tried(policy: ploff.Policy, environment: gym.Env, limit: float) -> tuple[np.
             observation, reward, *_ = environment.step(action)
             returns[episode] += float(reward)
             lengths[episode] += 1
+            if lengths[episode] < FIRST_LEAP:
+                leaps[episode] = max(leaps[episode], observation[HEIGHT])
             if abs(observation[ANGLE]) >= limit or observation[HEIGHT] <= LEAST_HEIGHT:
                 break
-    return returns, lengths
+    return returns, lengths, leaps
 
 
 if __name__ == "__main__":

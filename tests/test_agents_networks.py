@@ -12,7 +12,7 @@ from ploff import agents
 from ploff.agents.actor_critic import Body, Layers, Twins
 from ploff.agents.gaussian import BoundedGaussian, SquashedGaussian
 from ploff.agents.learner import Learner, bootstrapped
-from ploff.agents.sampled import best_of, most_mixed_value, value_each
+from ploff.agents.sampled import best_of, most_mixed_value
 from ploff.agents.vae import LATENT_CLIP, ActionVAE, divergence, likely_latents
 from ploff.transitions import Batch
 
@@ -92,7 +92,7 @@ def test_samples_are_valued_as_if_one_by_one():
     actions = jax.random.normal(jax.random.key(3), (4, 5, 2))
     first = np.stack([critics.first(OBSERVATIONS, row) for row in actions])
     second = np.stack([critics.second(OBSERVATIONS, row) for row in actions])
-    np.testing.assert_allclose(value_each(critics.first, OBSERVATIONS, actions), first, atol=1e-6)
+    np.testing.assert_allclose(critics.first(OBSERVATIONS, actions), first, atol=1e-6)
     mixed = (0.75 * np.minimum(first, second) + 0.25 * np.maximum(first, second)).max(axis=0)
     np.testing.assert_allclose(most_mixed_value(critics, OBSERVATIONS, actions, 0.75), mixed, atol=1e-6)
     chosen = np.asarray(actions)[first.argmax(axis=0), np.arange(5)]

@@ -2,11 +2,11 @@
 
 Observations come in training units; actions go in and come out in the log's own units, inside their box.
 
-Shapes: B rows, S observation, A action, H hidden.
+Shapes: B rows, n samples a row, S observation, F features of it, A action, H hidden.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -81,51 +81,77 @@ class Body(eqx.Module):
         return jnp.tanh(x) if index == 0 else jax.nn.elu(x)
 
 
-class Actor(eqx.Module):
-    """π: a deterministic policy into the box of actions."""
+class Network(eqx.Module):
+    """Hidden layers over an observation, and over what is given beside it."""
 
     encoder: Callable[[Array], Array]
     body: Body
+
+    @classmethod
+    def fresh(
+        cls,
+        key: PRNGKeyArray,
+        shape: tuple[int, ...],
+        hidden: Layers,
+        outputs: int,
+        given: int = 0,
+        **own: Any,
+    ) -> Self:
+        """A network for observations of `shape`; images pass through convolutions first.
+
+        Args:
+          key, shape, hidden, outputs: of the network.
+          given: how many numbers stand beside an observation.
+          **own: what else the class has.
+        """
+        encoder_key, body_key = jax.random.split(key)
+        encoder, width = observation_encoder(encoder_key, shape)
+        return cls(encoder, Body.init(body_key, width + given, hidden, outputs), **own)
+
+    def outputs(
+        self, observations: Float[Array, "B *S"], given: Float[Array, "*n B A"] | None = None
+    ) -> Float[Array, "*n B out"]:
+        """Of every sample of what is given, where there are several a row; features are computed once a row."""
+        features = self.encoder(observations)
+        return self.body(features if given is None else beside(features, given))
+
+
+def beside(features: Float[Array, "B F"], samples: Float[Array, "*n B A"]) -> Float[Array, "*n B F+A"]:
+    """Each sample next to the features of its row."""
+    repeated = jnp.broadcast_to(features, (*samples.shape[:-1], features.shape[-1]))
+    return jnp.concatenate([repeated, samples], axis=-1)
+
+
+class Actor(Network):
+    """π: a deterministic policy into the box of actions."""
+
     space: ActionSpace = eqx.field(static=True)
 
     @classmethod
     def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers) -> "Actor":
-        """An actor for observations of `shape`; images pass through convolutions first."""
-        encoder_key, body_key = jax.random.split(key)
-        encoder, width = observation_encoder(encoder_key, shape)
-        return cls(encoder, Body.init(body_key, width, hidden, space.width), space)
+        """An actor for observations of `shape` and actions of `space`."""
+        return cls.fresh(key, shape, hidden, space.width, space=space)
 
     def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
         """π(s), inside the box."""
-        return self.space.from_unit(jnp.tanh(self.body(self.encoder(observations))))
+        return self.space.from_unit(jnp.tanh(self.outputs(observations)))
 
 
-class Critic(eqx.Module):
+class Critic(Network):
     """Q(s, a)."""
 
-    encoder: Callable[[Array], Array]
-    body: Body
     space: ActionSpace = eqx.field(static=True)
 
     @classmethod
-    def init(
-        cls,
-        key: PRNGKeyArray,
-        shape: tuple[int, ...],
-        space: ActionSpace,
-        hidden: Layers,
-    ) -> "Critic":
-        """A critic for observations of `shape`; images pass through convolutions first."""
-        encoder_key, body_key = jax.random.split(key)
-        encoder, width = observation_encoder(encoder_key, shape)
-        return cls(encoder, Body.init(body_key, width + space.width, hidden, 1), space)
+    def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers) -> "Critic":
+        """A critic for observations of `shape` and actions of `space`."""
+        return cls.fresh(key, shape, hidden, 1, given=space.width, space=space)
 
     def __call__(
-        self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]
-    ) -> Float[Array, "*B"]:
-        """Q(s, a)."""
-        joint = [self.encoder(observations), self.space.to_unit(actions)]
-        return self.body(jnp.concatenate(joint, axis=-1))[..., 0]
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "*n B A"]
+    ) -> Float[Array, "*n B"]:
+        """Q(s, a), of every sample."""
+        return self.outputs(observations, self.space.to_unit(actions))[..., 0]
 
 
 class Twins(eqx.Module):
@@ -141,12 +167,14 @@ class Twins(eqx.Module):
         return cls(Critic.init(first, *arguments), Critic.init(second, *arguments))
 
     def __call__(
-        self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]
-    ) -> tuple[Float[Array, "*B"], Float[Array, "*B"]]:
-        """Both values."""
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "*n B A"]
+    ) -> tuple[Float[Array, "*n B"], Float[Array, "*n B"]]:
+        """Both values, of every sample."""
         return self.first(observations, actions), self.second(observations, actions)
 
-    def least(self, observations: Float[Array, "B *S"], actions: Float[Array, "*B A"]) -> Float[Array, "*B"]:
+    def least(
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "*n B A"]
+    ) -> Float[Array, "*n B"]:
         """min(Q₁, Q₂)."""
         return jnp.minimum(*self(observations, actions))
 

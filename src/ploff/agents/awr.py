@@ -14,8 +14,7 @@ Shapes: B rows, N transitions, M states, S observation, A action.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -24,16 +23,17 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Body, Layers
+from ploff.agents.actor_critic import Layers, Network
 from ploff.agents.learner import Learner, StateValue
 from ploff.agents.log import Log
 from ploff.agents.settings import NetworkConfig
-from ploff.networks import Linear, observation_encoder
+from ploff.networks import Linear
 from ploff.settings import counts, not_negative, positive, within
 from ploff.transitions import UNKNOWN, Batch, RewardScale, Transitions
 
 BLOCK = 8_192  # states valued at a time
 FIRST_ACTIONS = 0.01  # limit of the actor's last weights at the start
+Either = TypeVar("Either", bound=Network)  # the actor's mean, or the value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,23 +63,19 @@ class AWRConfig(NetworkConfig):
         not_negative(self, "outside_weight")
 
 
-class Mean(eqx.Module):
+class Mean(Network):
     """μ: the policy's mean in units of half an action's range. Nothing but its loss holds it inside the box."""
 
-    encoder: Callable[[Array], Array]
-    body: Body
     space: ActionSpace = eqx.field(static=True)
 
     @classmethod
     def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers) -> "Mean":
-        """Nearly 0 in every state; images pass through convolutions first."""
-        encoder_key, body_key = jax.random.split(key)
-        encoder, width = observation_encoder(encoder_key, shape)
-        return cls(encoder, evened(Body.init(body_key, width, hidden, space.width), FIRST_ACTIONS), space)
+        """Nearly 0 in every state."""
+        return evened(cls.fresh(key, shape, hidden, space.width, space=space), FIRST_ACTIONS)
 
     def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
         """μ(s)."""
-        return self.body(self.encoder(observations))
+        return self.outputs(observations)
 
 
 class AWRState(eqx.Module):
@@ -106,8 +102,7 @@ def init(key: PRNGKeyArray, log: Log, config: AWRConfig) -> AWRState:
     actor_key, value_key = jax.random.split(key)
     shape, count = log.data.observation_shape, len(log.data)
     actor = Mean.init(actor_key, shape, log.data.action_space, config.layers)
-    value = StateValue.init(value_key, shape, config.layers)
-    value = eqx.tree_at(lambda v: v.body, value, evened(value.body))
+    value = evened(StateValue.init(value_key, shape, config.layers))
     return AWRState(
         actor=Learner.init(actor, optax.sgd(config.actor_rate, config.momentum)),
         value=Learner.init(value, optax.sgd(config.critic_rate, config.momentum)),
@@ -117,7 +112,7 @@ def init(key: PRNGKeyArray, log: Log, config: AWRConfig) -> AWRState:
     )
 
 
-def evened(body: Body, last: float | None = None) -> Body:
+def evened(network: Either, last: float | None = None) -> Either:
     """Weights uniform in ±√(6/(in + out)), as the authors start them, those of the last layer in ±`last` if given.
 
     Plain gradients keep the size that weights give them, and with it the speed of learning.
@@ -125,11 +120,13 @@ def evened(body: Body, last: float | None = None) -> Body:
 
     def within(layer: Linear, limit: float | None = None) -> Linear:
         inputs, outputs = layer.weight.shape
-        limit = (6 / (inputs + outputs)) ** 0.5 if limit is None else limit
-        return eqx.tree_at(lambda one: one.weight, layer, layer.weight * limit * inputs**0.5)
+        reach = (6 / (inputs + outputs)) ** 0.5 if limit is None else limit
+        return eqx.tree_at(lambda one: one.weight, layer, layer.weight * reach * inputs**0.5)
 
-    layers = tuple(within(layer) for layer in body.layers)
-    return eqx.tree_at(lambda one: (one.layers, one.last), body, (layers, within(body.last, last)))
+    layers = tuple(within(layer) for layer in network.body.layers)
+    return eqx.tree_at(
+        lambda one: (one.body.layers, one.body.last), network, (layers, within(network.body.last, last))
+    )
 
 
 def update(state: AWRState, log: Log, key: PRNGKeyArray, config: AWRConfig) -> tuple[AWRState, AWRInfo]:

@@ -11,7 +11,6 @@ Shapes: n proposals, B rows, A action.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -22,13 +21,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.agents import td3
-from ploff.agents.actor_critic import Body, Critic, Layers, Twins, moved
+from ploff.agents.actor_critic import Critic, Layers, Network, Twins, moved
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
-from ploff.agents.sampled import CANDIDATES, beside, best_of, most_mixed_value, value_each
+from ploff.agents.sampled import CANDIDATES, best_of, most_mixed_value
 from ploff.agents.settings import OfflineConfig
 from ploff.agents.vae import ActionVAE, vae_loss
-from ploff.networks import observation_encoder
 from ploff.settings import counts, not_negative, positive, widths, within
 
 
@@ -55,11 +53,9 @@ class BCQConfig(OfflineConfig):
         counts(self, "samples")
 
 
-class Perturbation(eqx.Module):
+class Perturbation(Network):
     """ξ: moves an action by at most φ."""
 
-    encoder: Callable[[Array], Array]
-    body: Body
     reach: float = eqx.field(static=True)
     space: ActionSpace = eqx.field(static=True)
 
@@ -73,16 +69,14 @@ class Perturbation(eqx.Module):
         reach: float,
     ) -> "Perturbation":
         """Moves actions of `space` by at most `reach`, in units of half their range."""
-        encoder_key, body_key = jax.random.split(key)
-        encoder, width = observation_encoder(encoder_key, shape)
-        return cls(encoder, Body.init(body_key, width + space.width, hidden, space.width), reach, space)
+        return cls.fresh(key, shape, hidden, space.width, given=space.width, reach=reach, space=space)
 
     def __call__(
         self, observations: Float[Array, "B *S"], actions: Float[Array, "n B A"]
     ) -> Float[Array, "n B A"]:
         """ξ(s, a), inside the box."""
         unit = self.space.to_unit(actions)
-        change = self.reach * jnp.tanh(self.body(beside(self.encoder(observations), unit)))
+        change = self.reach * jnp.tanh(self.outputs(observations, unit))
         return self.space.from_unit(jnp.clip(unit + change, -1.0, 1.0))
 
 
@@ -160,7 +154,7 @@ def perturbation_loss(
     proposals: Float[Array, "n B A"],
 ) -> Float[Array, ""]:
     """−mean Q of what the proposals are moved to."""
-    return -jnp.mean(value_each(critic, observations, perturbation(observations, proposals)))
+    return -jnp.mean(critic(observations, perturbation(observations, proposals)))
 
 
 def act(state: BCQState, observations: Float[Array, "B *S"]) -> Float[Array, "B A"]:

@@ -30,7 +30,6 @@ from ploff.agents.actor_critic import Twins, moved
 from ploff.agents.gaussian import SquashedGaussian, hold_entropy
 from ploff.agents.learner import Learner, bootstrapped
 from ploff.agents.log import Log
-from ploff.agents.sampled import value_each, values_of_both
 from ploff.agents.settings import OfflineConfig
 from ploff.settings import counts, not_negative, positive
 from ploff.transitions import Batch
@@ -160,7 +159,8 @@ def conservative_loss(
 ) -> tuple[Float[Array, ""], tuple[Array, Array, Array]]:
     """The critics' loss; then its temporal-difference part, the mean gap, and the logged actions' values."""
     rows = proposals.log_density.shape[1]
-    logged = values_of_both(critics, batch.observations, batch.actions[None])[:, 0]
+    # As a sample of its own: without that axis sums round otherwise, and the recorded runs could not be repeated.
+    logged = jnp.stack(critics(batch.observations, batch.actions[None]))[:, 0]
     error = jnp.sum(jnp.mean(jnp.square(logged - wanted), axis=-1))
     soft = soft_values(critics, batch.observations[:rows], proposals, key, config)
     gaps = config.weight * jnp.mean(soft - logged[:, :rows], axis=-1)
@@ -176,7 +176,7 @@ def soft_values(
     config: CQLConfig,
 ) -> Float[Array, "2 G"]:
     """T log Σ_i exp(Q_j(s, a_i)/T − log μ(a_i)) of both critics."""
-    values = values_of_both(critics, observations, proposals.actions)
+    values = jnp.stack(critics(observations, proposals.actions))
     logits = values / config.softness - proposals.log_density
     if config.gap_draws is None:
         return config.softness * jax.nn.logsumexp(logits, axis=1)
@@ -184,7 +184,7 @@ def soft_values(
     drawn = jax.random.categorical(key, logits, axis=1, shape=(config.gap_draws, *logits.shape[::2]))
     passed = jnp.stack(
         [
-            value_each(critic, observations, jnp.take_along_axis(proposals.actions, one[..., None], axis=0))
+            critic(observations, jnp.take_along_axis(proposals.actions, one[..., None], axis=0))
             for critic, one in zip((critics.first, critics.second), jnp.moveaxis(drawn, 1, 0), strict=True)
         ]
     )

@@ -7,7 +7,6 @@ Shapes: n samples, B states, S observation, A action.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -17,9 +16,8 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Actor, Body, Layers
+from ploff.agents.actor_critic import Actor, Layers, Network
 from ploff.agents.learner import Learner
-from ploff.networks import observation_encoder
 from ploff.transitions import Batch
 
 LOG_DEVIATIONS = (-5.0, 2.0)  # that a policy may have
@@ -34,21 +32,17 @@ class Samples(NamedTuple):
     log_density: Float[Array, "n B"]
 
 
-class SquashedGaussian(eqx.Module):
+class SquashedGaussian(Network):
     """π: a normal distribution with a mean and a deviation a state, squashed into the box."""
 
-    encoder: Callable[[Array], Array]
-    body: Body
     space: ActionSpace = eqx.field(static=True)
 
     @classmethod
     def init(
         cls, key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, hidden: Layers
     ) -> "SquashedGaussian":
-        """A policy for observations of `shape`; images pass through convolutions first."""
-        encoder_key, body_key = jax.random.split(key)
-        encoder, width = observation_encoder(encoder_key, shape)
-        return cls(encoder, Body.init(body_key, width, hidden, 2 * space.width), space)
+        """A policy for observations of `shape` and actions of `space`."""
+        return cls.fresh(key, shape, hidden, 2 * space.width, space=space)
 
     def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
         """The squashed mean, inside the box."""
@@ -56,7 +50,7 @@ class SquashedGaussian(eqx.Module):
 
     def moments(self, observations: Float[Array, "B *S"]) -> tuple[Float[Array, "B A"], Float[Array, "B A"]]:
         """μ(s) and log σ(s), before tanh."""
-        mean, log_deviation = jnp.split(self.body(self.encoder(observations)), 2, axis=-1)
+        mean, log_deviation = jnp.split(self.outputs(observations), 2, axis=-1)
         return mean, jnp.clip(log_deviation, *LOG_DEVIATIONS)
 
     def sample(self, key: PRNGKeyArray, observations: Float[Array, "B *S"], count: int) -> Samples:

@@ -12,49 +12,43 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ploff.agents.actor_critic import Body, Layers
-from ploff.networks import observation_encoder
+from ploff.agents.actor_critic import Layers, Network
 from ploff.transitions import Batch
 
-Network = TypeVar("Network")
+Learned = TypeVar("Learned")
 
 
-class Learner(eqx.Module, Generic[Network]):
+class Learner(eqx.Module, Generic[Learned]):
     """Something that is learned (a network, a multiplier), and the state of what moves it."""
 
-    network: Network
+    network: Learned
     optimiser: optax.OptState
 
     @classmethod
-    def init(cls, network: Network, method: optax.GradientTransformation) -> "Learner[Network]":
+    def init(cls, network: Learned, method: optax.GradientTransformation) -> "Learner[Learned]":
         """The network as it is, and a fresh optimiser."""
         return cls(network, method.init(eqx.filter(network, eqx.is_array)))
 
     def descend(
-        self, method: optax.GradientTransformation, loss: Callable[[Network], tuple[Array, Any]]
-    ) -> tuple["Learner[Network]", Float[Array, ""], Any]:
+        self, method: optax.GradientTransformation, loss: Callable[[Learned], tuple[Array, Any]]
+    ) -> tuple["Learner[Learned]", Float[Array, ""], Any]:
         """One step down a loss, which comes with anything that is to be told of it; then both are returned."""
         (value, told), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(self.network)
         changes, optimiser = method.update(gradient, self.optimiser)
         return Learner(eqx.apply_updates(self.network, changes), optimiser), value, told
 
 
-class StateValue(eqx.Module):
+class StateValue(Network):
     """V(s)."""
-
-    encoder: Callable[[Array], Array]
-    body: Body
 
     @classmethod
     def init(cls, key: PRNGKeyArray, shape: tuple[int, ...], hidden: Layers) -> "StateValue":
-        """A value for observations of `shape`; images pass through convolutions first."""
-        encoder_key, body_key = jax.random.split(key)
-        encoder, width = observation_encoder(encoder_key, shape)
-        return cls(encoder, Body.init(body_key, width, hidden, 1))
+        """A value for observations of `shape`."""
+        return cls.fresh(key, shape, hidden, 1)
 
     def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "*B"]:
         """V(s)."""
-        return self.body(self.encoder(observations))[..., 0]
+        return self.outputs(observations)[..., 0]
 
 
 def bootstrapped(batch: Batch, value: Float[Array, "B"], discount: float) -> Float[Array, "B"]:

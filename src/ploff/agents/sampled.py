@@ -1,4 +1,4 @@
-"""Many actions a state, valued in one matrix product. Shapes: n actions, B states, F features of a state, A action."""
+"""Choices among many actions a state, valued in one matrix product. Shapes: n actions, B states, A action."""
 
 import jax
 import jax.numpy as jnp
@@ -9,34 +9,11 @@ from ploff.agents.actor_critic import Critic, Twins
 CANDIDATES = 100  # actions that a policy which chooses among samples chooses from, as BCQ and BEAR have it
 
 
-def beside(features: Float[Array, "B F"], samples: Float[Array, "n B A"]) -> Float[Array, "n B F+A"]:
-    """Each sample next to the features of its state, which are computed once a state."""
-    repeated = jnp.broadcast_to(features, (*samples.shape[:-1], features.shape[-1]))
-    return jnp.concatenate([repeated, samples], axis=-1)
-
-
-def value_each(
-    critic: Critic, observations: Float[Array, "B *S"], actions: Float[Array, "n B A"]
-) -> Float[Array, "n B"]:
-    """Q(s, a) of every sample."""
-    joint = beside(critic.encoder(observations), critic.space.to_unit(actions))
-    return critic.body(joint)[..., 0]
-
-
-def values_of_both(
-    critics: Twins, observations: Float[Array, "B *S"], actions: Float[Array, "n B A"]
-) -> Float[Array, "2 n B"]:
-    """Both critics' values of every sample."""
-    return jnp.stack(
-        [value_each(critic, observations, actions) for critic in (critics.first, critics.second)]
-    )
-
-
 def most_mixed_value(
     critics: Twins, observations: Float[Array, "B *S"], actions: Float[Array, "n B A"], share: float
 ) -> Float[Array, "B"]:
     """The largest over samples of λ min(Q₁, Q₂) + (1 − λ) max(Q₁, Q₂): BCQ's target, and BEAR's."""
-    first, second = values_of_both(critics, observations, actions)
+    first, second = critics(observations, actions)
     mixed = share * jnp.minimum(first, second) + (1 - share) * jnp.maximum(first, second)
     return jnp.max(mixed, axis=0)
 
@@ -45,7 +22,7 @@ def best_of(
     critic: Critic, observations: Float[Array, "B *S"], actions: Float[Array, "n B A"]
 ) -> Float[Array, "B A"]:
     """The sample of each state that the critic values most."""
-    best = jnp.argmax(value_each(critic, observations, actions), axis=0)
+    best = jnp.argmax(critic(observations, actions), axis=0)
     return jnp.take_along_axis(actions, best[None, :, None], axis=0)[0]
 
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
-from ploff.agents.actor_critic import Body, Layers
-from ploff.agents.sampled import beside, fixed_key
+from ploff.agents.actor_critic import Body, Layers, beside
+from ploff.agents.sampled import fixed_key
 from ploff.networks import observation_encoder
 from ploff.transitions import Batch
 

@@ -7,10 +7,11 @@ A dataset is what `ploff.load` takes; NAME=DATASET calls it by another name in t
 `ploff.pipeline`, as many at once as there are cores, each on a core of its own; run again, finished ones are skipped
 and those that were cut off go on. A run's score is the mean of its last three evaluations, of ten episodes each.
 
-The record is a row an evaluation, of all runs ever; FOLDER/evaluations.csv unless it is named. What it holds is not
-run again, even where the run folders are gone, and what a run had after fewer steps is what a shorter one would have:
-no method here depends on how long it is going to be. `--table` only prints. Several of these may share a record.
-Where a method has changed since, remove its rows.
+The record is a row an evaluation, of all runs ever, with what the run saw of its values at that step (rows of older
+runs lack that); FOLDER/evaluations.csv unless it is named. What it holds is not run again, even where the run folders
+are gone, and what a run had after fewer steps is what a shorter one would have: no method here depends on how long it
+is going to be. `--table` only prints. Several of these may share a record. Where a method has changed since, remove its
+rows.
 
 Methods have their own defaults, and what their authors chose for the dataset that the task is named after, where they
 did (`published_settings.csv`); `--set` comes last. The record says what was not a default, and only runs with the same
@@ -33,7 +34,7 @@ from ploff.agents import METHODS
 from ploff.benchmark.paper import paper_scores
 from ploff.errors import PloffError
 from ploff.pipeline import Run, compare
-from ploff.pipeline.runs import student_interval
+from ploff.pipeline.runs import SeedResult, student_interval
 from ploff.pipeline.settings import METRIC, assignments, by_owner
 from ploff.storage import exclusive
 from ploff.training import write_csv
@@ -42,6 +43,7 @@ PAPER_NAMES = {
     "bc": "BC", "bear": "BEAR", "brac-v": "BRAC-v", "awr": "AWR", "bcq": "BCQ", "cql": "CQL",
     "ploff": "PLOff", "ploff-l2": "PLOff-L2", "td3-off": "TD3-Off",
 }  # fmt: skip
+WATCHED = ("mean_q", "largest_q", "q_bound", "discrepancy")  # of a run's history, where its method tells it
 
 
 def main() -> None:
@@ -140,6 +142,7 @@ class Record:
                 "score": round(row["score"], 2),
                 "mean_return": round(row["mean_return"], 2),
                 "settings": text(settings[run.method]),
+                **watched(result, row["step"]),
             }
             for run in runs
             for result in run.seeds
@@ -151,6 +154,12 @@ class Record:
         with exclusive(self.path.with_suffix(".lock"), waiting=lambda: None):
             merged = {place(row): row for row in self.rows()} | {place(row): row for row in fresh}
             write_csv(self.path, [merged[key] for key in sorted(merged)])
+
+
+def watched(result: SeedResult, step: int) -> dict[str, str]:
+    """What the run saw of its values in the steps up to that one."""
+    seen = next((row for row in result.history if row["step"] == step), {})
+    return {name: f"{seen[name]:.4g}" for name in WATCHED if name in seen}
 
 
 def place(row: dict[str, Any]) -> tuple[str, str, str, int, int]:

@@ -6,6 +6,8 @@ import pathlib
 import pytest
 
 from ploff import agents
+from ploff.pipeline import Run
+from ploff.pipeline.runs import SeedResult
 from ploff.pipeline.settings import method_config
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -57,6 +59,24 @@ def test_a_score_is_the_mean_of_the_last_three_evaluations_and_only_what_lacks_i
     assert record.missing("door", ["bc", "iql"], 2, 40, other) == [([1], ["bc"]), ([0], ["iql"])]
     assert record.missing("door", ["bc", "iql"], 1, 40, default) == []
     assert record.missing("pen", ["bc"], 2, 40, default) == [([0, 1], ["bc"])]
+
+
+def test_an_evaluation_is_recorded_with_what_the_run_saw_of_its_values(baselines, tmp_path):
+    history = [
+        {"step": 5, "mean_q": 1.23456, "q_bound": 100.0},
+        {"step": 10, "mean_q": 2.0, "critic_loss": 3.0},
+    ]
+    evaluations = [{"step": step, "score": 50.126, "mean_return": 7.0} for step in (10, 15)]
+    run = Run(tmp_path, {"method": "iql"}, [SeedResult(0, 15, history, evaluations)])
+    record = baselines.Record(tmp_path / "record.csv")
+    record.put([{"task": "door", "method": "bc", "seed": 0, "step": 10, "score": 1.0, "settings": ""}])
+    record.add("door", [run], {"iql": {"expectile": "0.5"}})
+    older, at_ten, at_fifteen = record.rows()
+    assert older["score"] == "1.0"
+    assert older["mean_q"] == ""
+    assert (at_ten["score"], at_ten["mean_q"], at_ten["settings"]) == ("50.13", "2", "expectile=0.5")
+    assert "critic_loss" not in at_ten
+    assert at_fifteen["mean_q"] == ""  # nothing was told at that step
 
 
 def test_means_over_tasks_are_of_seeds_that_every_task_has(baselines):

@@ -7,8 +7,8 @@ A dataset is what `ploff.load` takes; NAME=DATASET calls it by another name in t
 `ploff.pipeline`, as many at once as there are cores, each on a core of its own; run again, finished ones are skipped
 and those that were cut off go on. A run's score is the mean of its last three evaluations, of ten episodes each.
 
-The record is a row an evaluation, of all runs ever, with what the run saw of its values at that step (rows of older
-runs lack that); FOLDER/evaluations.csv unless it is named. What it holds is not run again, even where the run folders
+The record is a row an evaluation, of all runs ever, with its worst and its best episode and what the run saw of its
+values at that step (rows of older runs lack these); FOLDER/evaluations.csv unless it is named. What it holds is not run again, even where the run folders
 are gone, and what a run had after fewer steps is what a shorter one would have: no method here depends on how long it
 is going to be. `--table` only prints. Several of these may share a record. Where a method has changed since, remove its
 rows.
@@ -37,7 +37,7 @@ from ploff.pipeline import Run, compare
 from ploff.pipeline.runs import SeedResult, student_interval
 from ploff.pipeline.settings import METRIC, assignments, by_owner
 from ploff.storage import exclusive
-from ploff.training import write_csv
+from ploff.training import Row, write_csv
 
 PAPER_NAMES = {
     "bc": "BC", "bear": "BEAR", "brac-v": "BRAC-v", "awr": "AWR", "bcq": "BCQ", "cql": "CQL",
@@ -142,7 +142,7 @@ class Record:
                 "score": round(row["score"], 2),
                 "mean_return": round(row["mean_return"], 2),
                 "settings": text(settings[run.method]),
-                **watched(result, row["step"]),
+                **beside_score(result, row),
             }
             for run in runs
             for result in run.seeds
@@ -156,10 +156,13 @@ class Record:
             write_csv(self.path, [merged[key] for key in sorted(merged)])
 
 
-def watched(result: SeedResult, step: int) -> dict[str, str]:
-    """What the run saw of its values in the steps up to that one."""
-    seen = next((row for row in result.history if row["step"] == step), {})
-    return {name: f"{seen[name]:.4g}" for name in WATCHED if name in seen}
+def beside_score(result: SeedResult, evaluation: Row) -> dict[str, str]:
+    """The worst and the best episode's return, and what the run saw of its values in the steps before."""
+    returns = [value for name, value in evaluation.items() if name.startswith("return_")]
+    seen = next((row for row in result.history if row["step"] == evaluation["step"]), {})
+    told = {"worst_return": min(returns), "best_return": max(returns)}
+    told |= {name: seen[name] for name in WATCHED if name in seen}
+    return {name: f"{value:.4g}" for name, value in told.items()}
 
 
 def place(row: dict[str, Any]) -> tuple[str, str, str, int, int]:

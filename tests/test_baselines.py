@@ -61,12 +61,13 @@ def test_a_score_is_the_mean_of_the_last_three_evaluations_and_only_what_lacks_i
     assert record.missing("pen", ["bc"], 2, 40, default) == [([0, 1], ["bc"])]
 
 
-def test_an_evaluation_is_recorded_with_what_the_run_saw_of_its_values(baselines, tmp_path):
+def test_an_evaluation_is_recorded_with_its_extremes_and_what_the_run_saw_of_its_values(baselines, tmp_path):
     history = [
         {"step": 5, "mean_q": 1.23456, "q_bound": 100.0},
         {"step": 10, "mean_q": 2.0, "critic_loss": 3.0},
     ]
-    evaluations = [{"step": step, "score": 50.126, "mean_return": 7.0} for step in (10, 15)]
+    returns = {"return_0": 3.0, "return_1": 15.0, "return_2": 3.0, "mean_return": 7.0}
+    evaluations = [{"step": step, "score": 50.126, **returns} for step in (10, 15)]
     run = Run(tmp_path, {"method": "iql"}, [SeedResult(0, 15, history, evaluations)])
     record = baselines.Record(tmp_path / "record.csv")
     record.put([{"task": "door", "method": "bc", "seed": 0, "step": 10, "score": 1.0, "settings": ""}])
@@ -75,6 +76,7 @@ def test_an_evaluation_is_recorded_with_what_the_run_saw_of_its_values(baselines
     assert older["score"] == "1.0"
     assert older["mean_q"] == ""
     assert (at_ten["score"], at_ten["mean_q"], at_ten["settings"]) == ("50.13", "2", "expectile=0.5")
+    assert (at_ten["worst_return"], at_ten["best_return"]) == ("3", "15")
     assert "critic_loss" not in at_ten
     assert at_fifteen["mean_q"] == ""  # nothing was told at that step
 

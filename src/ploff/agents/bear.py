@@ -47,7 +47,7 @@ class BEARConfig(OfflineConfig):
     behaviour_hidden: tuple[int, ...] = (750, 750)
     multiplier_rate: float = 1e-3
     kernel: Kernel = "gaussian"
-    bandwidth: float = 50.0  # σ; the paper has 20 for hopper and half-cheetah
+    bandwidth: float = 50.0  # σ; 20 in their README for Hopper, Walker and half-cheetah
     threshold: float = 0.05  # ε
     matched_samples: int = 4  # of policy and of model in the MMD
     samples: int = 10  # n of the target

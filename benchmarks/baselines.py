@@ -8,10 +8,10 @@ A dataset is what `ploff.load` takes; NAME=DATASET calls it by another name in t
 and those that were cut off go on. A run's score is the mean of its last three evaluations, of ten episodes each.
 
 The record is a row an evaluation, of all runs ever, with its worst and its best episode and what the run saw of its
-values at that step (rows of older runs lack these); FOLDER/evaluations.csv unless it is named. What it holds is not run again, even where the run folders
-are gone, and what a run had after fewer steps is what a shorter one would have: no method here depends on how long it
-is going to be. `--table` only prints. Several of these may share a record. Where a method has changed since, remove its
-rows.
+values at that step (rows of older runs lack these); FOLDER/evaluations.csv unless it is named. What it holds is not run
+again, even where the run folders are gone, and what a run had after fewer steps is what a shorter one would have: no
+method here depends on how long it is going to be. `--table` only prints. Several of these may share a record. Where a
+method has changed since, remove its rows.
 
 Methods have their own defaults, and what their authors chose for the dataset that the task is named after, where they
 did (`published_settings.csv`); `--set` comes last. The record says what was not a default, and only runs with the same

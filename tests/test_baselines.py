@@ -2,13 +2,14 @@
 
 import csv
 import pathlib
+import re
 
 import pytest
 
 from ploff import agents
 from ploff.pipeline import Run
 from ploff.pipeline.runs import SeedResult
-from ploff.pipeline.settings import method_config
+from ploff.pipeline.settings import assignments, by_owner, method_config
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -84,3 +85,20 @@ def test_an_evaluation_is_recorded_with_its_extremes_and_what_the_run_saw_of_its
 def test_means_over_tasks_are_of_seeds_that_every_task_has(baselines):
     assert baselines.means_over_tasks([{0: 1.0, 1: 5.0}, {0: 3.0}]) == [2.0]
     assert baselines.means_over_tasks([{0: 1.0}, {}]) == []
+
+
+@pytest.mark.parametrize("page", ["methods.md", "agent.md"])
+def test_tables_in_the_documentation_are_what_their_command_prints_of_the_record(baselines, page):
+    text = (ROOT / "docs" / page).read_text()
+    above, _, below = text.partition("| method | hopper-medium-expert |")
+    shown = re.match(r"(\|.*\n)+", "| method | hopper-medium-expert |" + below)
+    assert shown
+    header, _, *rows = shown[0].splitlines()
+    *_, command = re.findall(r"`python benchmarks/baselines\.py ([^`]*\s--set\s[^`]*)`", above)
+    words = command.split()
+    tasks = [cell.strip() for cell in header.split("|")[2:-2]]
+    methods = [row.split("|")[1].strip() for row in rows]
+    given = by_owner(assignments(words[words.index("--set") + 1 :]), methods)
+    record = baselines.Record(ROOT / "benchmarks" / "results" / "baselines.csv")
+    steps = int(words[words.index("--steps") + 1])
+    assert baselines.table(record, tasks, methods, steps, given) == shown[0].rstrip()

@@ -16,6 +16,7 @@ import numpy as np
 
 import ploff
 from ploff.environments import normalised_score, reference_scores
+from ploff.pipeline.runs import load_run
 from ploff.training import write_csv
 
 HEIGHT, ANGLE = 0, 1  # among the observations
@@ -40,15 +41,16 @@ def main() -> None:
     environment = ploff.make_environment("hopper", physics="d4rl")
     rows = []
     for run in options.runs:
-        for folder in sorted(run.glob("seed-*")):
-            policy = ploff.load_policy(folder)
+        for result in load_run(run).seeds:
+            policy = ploff.load_policy(run, result.seed)
             for limit in options.limits:
                 returns, lengths, leaps = tried(policy, environment, limit)
                 score = float(np.mean(normalised_score(returns, reference_scores("hopper"))))
                 rows.append(
                     {
                         "run": run.name,
-                        "seed": folder.name.removeprefix("seed-"),
+                        "seed": result.seed,
+                        "trained": result.step,
                         "limit": limit,
                         "score": round(score, 1),
                         "steps": round(float(lengths.mean()), 1),
@@ -56,9 +58,8 @@ def main() -> None:
                     }
                 )
                 print(
-                    "{run:>10} {seed} limit {limit:.2f}: {score:6.1f}, {steps:6.1f} steps, leap {leap:.3f}".format(
-                        **rows[-1]
-                    )
+                    "{run:>10} {seed} after {trained:,}, limit {limit:.2f}:"
+                    " {score:6.1f}, {steps:6.1f} steps, leap {leap:.3f}".format(**rows[-1])
                 )
     if options.csv:
         write_csv(options.csv, rows)

@@ -23,11 +23,20 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def anchors(page: pathlib.Path) -> set[str]:
+    """What a link may name behind #, as the documentation's builder makes it of headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_between_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+def test_links_between_pages_lead_somewhere_that_the_built_pages_have_too(page):
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text()):
         if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+            path = (page.parent / target).resolve() if target else page
+            assert path.exists(), f"{page.name} links to {target}"
+            assert page.parent == ROOT or path.is_relative_to(ROOT / "docs"), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
 
 
 def test_every_public_name_is_there():

@@ -438,7 +438,14 @@ def test_ctrl_c_leaves_every_seed_resumable(swings, tmp_path):
 # What is said while it runs.
 
 
-def test_a_value_above_its_bound_is_said_once_and_training_goes_on(tmp_path):
+@pytest.mark.parametrize(
+    ("first", "later", "said"),
+    [
+        ({"largest_q": 11.0}, {"largest_q": 12.0}, "a value of 11, where 10 is the most there can be"),
+        ({"mean_q": -10.5}, {"mean_q": -11.0}, "worth -10.5 on average, where -10 is the least there can be"),
+    ],
+)
+def test_a_value_that_cannot_be_is_said_once_and_training_goes_on(first, later, said, tmp_path):
     data = random_log()
     job = agent.SeedJob(
         folder=tmp_path, method="td3-off", config=agents.method("td3-off").config(discount=0.9), seed=0,
@@ -449,18 +456,16 @@ def test_a_value_above_its_bound_is_said_once_and_training_goes_on(tmp_path):
     reported = []
     watcher = agent._Watcher(job, log, loop, agent.Sink, lambda step, row: reported.append((step, row)))
     watcher.sink = pool_sink()
-    row = {"step": 10, "largest_q": 9.0, "mean_q": 1.0, "distance": 0.0}
+    row = {"step": 10, "largest_q": 9.0, "mean_q": -9.0, "distance": 0.0}
     assert watcher.complete(row) == {
         "step": 10,
         "largest_q": 9.0,
-        "mean_q": 1.0,
+        "mean_q": -9.0,
         "q_bound": pytest.approx(10.0),
     }
-    with pytest.warns(
-        PloffWarning, match=r"td3-off seed 0: a value of 11 before step 20, where 10 is the most"
-    ):
-        watcher.complete({**row, "step": 20, "largest_q": 11.0})
-    watcher.complete({**row, "step": 30, "largest_q": 12.0})  # a second warning would be an error here
+    with pytest.warns(PloffWarning, match=f"td3-off seed 0, before step 20: .*{said}"):
+        watcher.complete({**row, "step": 20, **first})
+    watcher.complete({**row, "step": 30, **later})  # a second warning would be an error here
     assert [step for step, _ in reported] == [10, 20, 30]
 
 

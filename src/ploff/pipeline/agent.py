@@ -145,19 +145,18 @@ class _Watcher:
         self.job, self.log, self.sink, self.report = job, log, sink, report
         discount = getattr(job.config, "discount", None)
         self.bound = None if discount is None else (float(log.largest_reward) or 1.0) / (1.0 - discount)
-        self.said = any(self._above(row) for row in loop.history)
+        self.said = any(self._impossible(row) for row in loop.history)
 
     def complete(self, row: Row) -> Row:
         """A row of the history with the bound of Q, and without a distance that nobody measured."""
         row = {name: value for name, value in row.items() if name != "distance" or self.log.evidence}
         if self.bound is not None and "largest_q" in row:
             row["q_bound"] = self.bound
-        if self._above(row) and not self.said:
+        impossible = self._impossible(row)
+        if impossible and not self.said:
             self.said = True
             warnings.warn(
-                f"{self.job.label}: a value of {row['largest_q']:.4g} before step {row['step']:,}, where "
-                f"{self.bound:.4g} is the most there can be: the critic overrates actions that the log lacks; "
-                "a stronger pull to the data or layer_norm=true helps; training goes on",
+                f"{self.job.label}, before step {row['step']:,}: {impossible}; training goes on",
                 PloffWarning,
                 stacklevel=2,
             )
@@ -195,8 +194,21 @@ class _Watcher:
         save_policy(job.folder / FILE, policy, data.action_space, job.method, job.config, **about)
         return policy
 
-    def _above(self, row: Row) -> bool:
-        return self.bound is not None and row.get("largest_q", 0.0) > self.bound
+    def _impossible(self, row: Row) -> str | None:
+        """Why no policy can be worth what the critic says, and what helps; None where one can."""
+        if self.bound is None or "largest_q" not in row:
+            return None
+        if row["largest_q"] > self.bound:
+            return (
+                f"a value of {row['largest_q']:.4g}, where {self.bound:.4g} is the most there can be: the critic "
+                "overrates actions that the log lacks; a stronger pull to the data or layer_norm=true helps"
+            )
+        if row["mean_q"] < -self.bound:
+            return (
+                f"logged actions are worth {row['mean_q']:.4g} on average, where {-self.bound:.4g} is the least there "
+                "can be: the method's penalty on values has outgrown the rewards; a smaller weight of it helps"
+            )
+        return None
 
     def _pass_on(self, row: Row) -> None:
         step, values = int(row["step"]), {name: value for name, value in row.items() if name != "step"}

@@ -1,4 +1,4 @@
-"""A suite on local workers and on a Ray cluster of three nodes on this machine: equal tables, or an error.
+"""Runs a suite on local workers and on a Ray cluster of three nodes on this machine: equal tables, or an error.
 
     python benchmarks/cluster.py reproduce/quick.toml --out FOLDER
 
@@ -12,15 +12,15 @@ import pathlib
 import time
 from collections.abc import Callable
 
-from ploff.benchmark.run import run_suite
-from ploff.benchmark.suite import read_suite
+from ploff.experiments.run_suite import run_suite
+from ploff.experiments.suite import read_suite
 
 NODES = 3
 TABLES = ("scores.csv", "table.csv", "table.tex", "tables.md")
 
 
 def start_cluster():
-    """Three nodes with a processor each: one more than this machine may have."""
+    """Starts three nodes with a processor each: one more than this machine may have."""
     # Ray's own politeness (niceness 15) would starve its workers wherever anything else is running.
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0")
     from ray.cluster_utils import Cluster
@@ -33,7 +33,7 @@ def start_cluster():
 
 
 def busy_seconds() -> tuple[float, float]:
-    """Seconds that all cores were busy, and all seconds, since this machine was started."""
+    """Reads the seconds that all cores were busy, and all seconds, since this machine was started."""
     fields = [int(x) for x in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     idle = fields[3] + fields[4]
     ticks = os.sysconf("SC_CLK_TCK")
@@ -51,9 +51,7 @@ def timed(name: str, work: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""Ten hopper episodes side by side against one after the other, both with a jitted policy.
+"""Times ten hopper episodes side by side against one after the other, both with a jitted policy.
 
     python benchmarks/evaluation.py [--repeats 7] [--environment hopper] [--physics d4rl] [--episodes 10]
 
 The policy is fixed: it stands nearly still, so that episodes last long enough to measure. One after the
-other means one environment, one jitted call of the policy a step. Both sides are measured in turn, so that
+other means one environment, one jitted call of the policy per step. Both sides are measured in turn, so that
 whatever else the machine does falls on both. The returns of both runs of the same seed are compared, too.
 """
 
@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ploff import environments
-from ploff.evaluation import episode_seeds, evaluate
+from ploff.environments.evaluation import episode_seeds, evaluate
 
 
 def fixed_policy(width: int, actions: int):
-    """A jitted network of the usual size, scaled down so that its actions are small."""
+    """Makes a jitted network of the usual size, scaled down so that its actions are small."""
     keys = jax.random.split(jax.random.key(0), 3)
     sizes = [(width, 256), (256, 256), (256, actions)]
     layers = [jax.random.normal(k, s) / jnp.sqrt(s[0]) for k, s in zip(keys, sizes, strict=True)]
@@ -33,7 +33,7 @@ def fixed_policy(width: int, actions: int):
 
 
 def one_after_the_other(policy, environment: str, physics, episodes: int, seed: int) -> int:
-    """Steps done; the loop that an evaluation is usually written as."""
+    """Runs the loop that an evaluation is usually written as; returns the steps done."""
     env, steps = environments.make(environment, physics), 0
     for episode_seed in episode_seeds(seed, episodes):
         observation, _ = env.reset(seed=episode_seed)
@@ -46,9 +46,7 @@ def one_after_the_other(policy, environment: str, physics, episodes: int, seed: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--environment", default="hopper")
     parser.add_argument("--physics", default="d4rl")
@@ -56,9 +54,7 @@ def main() -> None:
     options = parser.parse_args()
     task = options.environment, options.physics, options.episodes
     env = environments.make(*task[:2])
-    policy = fixed_policy(
-        int(np.prod(env.observation_space.shape or ())), environments.action_space_of(env).width
-    )
+    policy = fixed_policy(int(np.prod(env.observation_space.shape or ())), environments.action_space_of(env).width)
 
     def together(seed: int = 0):
         return evaluate(policy, task[0], physics=task[1], episodes=task[2], seed=seed)

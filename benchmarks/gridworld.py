@@ -1,4 +1,4 @@
-"""How near a learned metric comes to the exact distances of the gridworld, and how near any Euclidean one can.
+"""Measures how near a learned metric comes to the gridworld's exact distances, and how near any Euclidean one can.
 
     python benchmarks/gridworld.py --out benchmarks/results/gridworld.csv [--steps 10000]
 
@@ -17,36 +17,36 @@ import pathlib
 
 import numpy as np
 
-from ploff.gridworld import Maze, full_coverage_log, q_learning
-from ploff.gridworld_learning import (
+from ploff.theory import FiniteMDP, exact_state_distances
+from ploff.theory.gridworld import Maze, full_coverage_log, q_learning
+from ploff.theory.learned_distances import (
     count_visits,
     errors_by_visits,
     learn_distances,
     relative_error,
 )
-from ploff.tabular import FiniteMDP, exact_state_distances
-from ploff.training import write_csv
+from ploff.utils.files import write_csv
 
 DISCOUNT, WIDTH = 0.9, 32
 MIDDLE = Maze(Maze().drawing.replace("G", ".").replace("#.....#...#", "#.....#.G.#"))
 
 
 def distances_between(x: np.ndarray) -> np.ndarray:
-    """‖xᵢ − xⱼ‖, shape [n, n]."""
+    """Computes ‖xᵢ − xⱼ‖, shape [n, n]."""
     squares = np.sum(x**2, axis=1)
     return np.sqrt(np.maximum(squares[:, None] + squares - 2 * x @ x.T, 0.0)) * (1 - np.eye(len(x)))
 
 
 def classical_scaling(wanted: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Embeddings from the leading eigenvectors of the centred squares, a little off, so that no two coincide."""
-    centring = np.eye(len(wanted)) - 1 / len(wanted)
-    values, vectors = np.linalg.eigh(-0.5 * centring @ wanted**2 @ centring)
+    """Makes embeddings from the leading eigenvectors of the centered squares, a little off, so that no two coincide."""
+    centering = np.eye(len(wanted)) - 1 / len(wanted)
+    values, vectors = np.linalg.eigh(-0.5 * centering @ wanted**2 @ centering)
     x = vectors[:, -WIDTH:] * np.sqrt(np.maximum(values[-WIDTH:], 0.0))
     return x + 1e-3 * rng.normal(size=x.shape)
 
 
 def nearer(x: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """One step of majorisation (Guttman's transform): the squared error of the distances never rises."""
+    """Takes one step of majorization (Guttman's transform): the squared error of the distances never rises."""
     now = distances_between(x)
     pull = np.where(now > 1e-9, -wanted / np.maximum(now, 1e-9), 0.0)
     np.fill_diagonal(pull, 0.0)
@@ -55,7 +55,7 @@ def nearer(x: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def best_fit(exact: np.ndarray, sweeps: int = 2000) -> np.ndarray:
-    """The distances of embeddings fitted to the exact ones."""
+    """Fits embeddings to the exact distances; returns theirs."""
     x = classical_scaling(exact, np.random.default_rng(0))
     for _ in range(sweeps):
         x = nearer(x, exact)
@@ -63,7 +63,7 @@ def best_fit(exact: np.ndarray, sweeps: int = 2000) -> np.ndarray:
 
 
 def own_fixed_point(mdp: FiniteMDP, exact: np.ndarray, sweeps: int = 2000) -> np.ndarray:
-    """The distances of Ψ where Φ fits |r₁ − r₂| + γ‖Ψ(s₁′) − Ψ(s₂′)‖ and Ψ fits E_u ‖Φ(s₁,u) − Φ(s₂,u)‖."""
+    """Finds the distances of Ψ where Φ fits |r₁ − r₂| + γ‖Ψ(s₁′) − Ψ(s₂′)‖ and Ψ fits E_u ‖Φ(s₁,u) − Φ(s₂,u)‖."""
     assert mdp.successors is not None
     rewards, after = mdp.rewards.reshape(-1), mdp.successors.reshape(-1)
     apart, rng = np.abs(rewards[:, None] - rewards), np.random.default_rng(0)
@@ -78,13 +78,13 @@ def own_fixed_point(mdp: FiniteMDP, exact: np.ndarray, sweeps: int = 2000) -> np
 
 
 def row(goal: str, source: str, error: float, *, steps: int = 0, states: int = 0, times: str = "") -> dict:
-    """A line of the table; `times`: how often the log has the rarest action of the states that it is about."""
+    """Makes a line of the table; `times`: how often the log has the rarest action of the states that it is about."""
     found = {"goal": goal, "distances": source, "steps": steps, "rarest_action_logged": times}
     return {**found, "states": states, "error": round(error, 4)}
 
 
 def without_learning(goal: str, maze: Maze) -> list[dict]:
-    """How near Euclidean embeddings can come."""
+    """Measures how near Euclidean embeddings can come."""
     mdp = maze.mdp()
     exact = exact_state_distances(mdp, DISCOUNT)
     found = {"best fit": best_fit(exact), "own fixed point": own_fixed_point(mdp, exact)}
@@ -92,7 +92,7 @@ def without_learning(goal: str, maze: Maze) -> list[dict]:
 
 
 def with_learning(goal: str, maze: Maze, log: str, steps: int) -> list[dict]:
-    """How near the learned ones came: overall, and by what the log has of a state."""
+    """Measures how near the learned ones came: overall, and by what the log has of a state."""
     data = full_coverage_log(maze) if log == "full" else q_learning(maze).transitions
     exact = exact_state_distances(maze.mdp(), DISCOUNT)
     learned, source = learn_distances(data, DISCOUNT, steps, seed=0), f"learned, {log} log"
@@ -106,9 +106,7 @@ def with_learning(goal: str, maze: Maze, log: str, steps: int) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--steps", type=int, default=10_000)
     options = parser.parse_args()

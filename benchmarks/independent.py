@@ -1,13 +1,13 @@
-"""The same log through another library: is a method's score ours, or the log's and the budget's?
+"""Trains another library on the same log: is a method's score ours, or the log's and the budget's?
 
     pip install torch==2.13.0 d3rlpy==2.8.1
-    python benchmarks/independent.py DATASET --methods iql,cql [--seeds 0 1] [--steps 50000] [--gap-states 32]
+    python benchmarks/independent.py DATASET --methods iql,cql [--seeds 0 1] [--steps 50000] [--gap-batch-size 32]
         --record benchmarks/results/independent.csv
 
-d3rlpy's own losses, networks (relu, its initial weights) and optimisers learn from the transitions that `ploff.load`
-reads, with the settings that `docs/methods.md` names. Its policies are tried in the environment that ours are tried in:
-ten episodes every 5,000 steps, the same ones each time (ours get others each time). What the record holds is not run
-again. d3rlpy asks for an older gymnasium than ploff does; both work with ploff's.
+d3rlpy's own losses, networks (relu, its initial weights) and optimizers learn from the transitions that `ploff.load`
+reads, with the settings that `docs/methods.md` names. Its policies are evaluated where ours are: ten episodes
+every 5,000 steps, the same ones each time (ours get others each time). What the record holds is not run again. d3rlpy
+asks for an older gymnasium than ploff does; both work with ploff's.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from d3rlpy.models.encoders import VectorEncoderFactory
 from d3rlpy.preprocessing import ReturnBasedRewardScaler, StandardObservationScaler
 
 import ploff
-from baselines import Record, text
+from scores import Record
 
 THREE = VectorEncoderFactory([256, 256, 256])
 METHODS: dict[str, Any] = {
@@ -42,33 +42,31 @@ METHODS: dict[str, Any] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=pathlib.Path)
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--evaluate-every", type=int, default=5_000)
     parser.add_argument("--episodes", type=int, default=10)
-    parser.add_argument("--gap-states", type=int, help="of a batch, on which CQL's gap is judged")
+    parser.add_argument("--gap-batch-size", type=int, help="states of a batch with CQL's gap")
     parser.add_argument("--record", type=pathlib.Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.gap_states:
-        judge_gap_on(options.gap_states)
+    if options.gap_batch_size:
+        limit_gap_to(options.gap_batch_size)
     task, record = options.dataset.stem, Record(options.record)
     for method in options.methods.split(","):
-        settings = {"gap_states": str(options.gap_states)} if method == "cql" and options.gap_states else {}
+        settings = f"gap_batch_size={options.gap_batch_size}" if method == "cql" and options.gap_batch_size else ""
         for seed in options.seeds:
-            if seed in record.scores(task, method, options.steps, settings):
+            if seed in record.scores(task, method, settings, options.steps):
                 continue
             run = {"task": task, "method": method, "seed": seed}
-            record.put(run | row | {"settings": text(settings)} for row in train(method, seed, options))
+            record.put(run | row | {"settings": settings} for row in train(method, seed, options))
 
 
 def train(method: str, seed: int, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row an evaluation."""
+    """Trains one seed; gives one row per evaluation."""
     d3rlpy.seed(seed)
     data = ploff.load(options.dataset)
     log = d3rlpy.dataset.MDPDataset(
@@ -99,8 +97,8 @@ def train(method: str, seed: int, options: argparse.Namespace) -> list[dict[str,
     return rows
 
 
-def judge_gap_on(states: int) -> None:
-    """Gives d3rlpy's own gap only so many states of a batch, as ours has it: all of them take 200 ms a step."""
+def limit_gap_to(states: int) -> None:
+    """Gives d3rlpy's own gap only so many states of a batch, as ours has it: all of them take 200 ms per step."""
     whole = cql_impl.CQLImpl._compute_conservative_loss
 
     def part(self: Any, **given: Any) -> torch.Tensor:

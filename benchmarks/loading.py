@@ -1,4 +1,4 @@
-"""Loading a file of a million transitions: time against h5py, bytes held against bytes of data, peak of memory.
+"""Loads a file of a million transitions: time against h5py, bytes held against bytes of data, peak of memory.
 
     python benchmarks/loading.py [FILE.hdf5] [--rounds 5]
 
@@ -21,10 +21,8 @@ DATA = ("observations", "actions", "rewards", "terminals", "timeouts")
 READ = (*DATA, "next_observations")  # what the loader reads: successors are checked against the rows
 
 
-def make_file(
-    path: pathlib.Path, count: int = MADE, width: int = 17, actions: int = 6, horizon: int = 1000
-) -> None:
-    """Smooth random walks, so that compression has as much to do as with a robot's."""
+def make_file(path: pathlib.Path, count: int = MADE, width: int = 17, actions: int = 6, horizon: int = 1000) -> None:
+    """Writes smooth random walks, so that compression has as much to do as with a robot's."""
     random = np.random.default_rng(0)
     walk = random.standard_normal((count // horizon, horizon + 1, width), np.float32).cumsum(axis=1) * 0.05
     rows = {
@@ -41,7 +39,7 @@ def make_file(
 
 
 def seconds(work) -> tuple[float, float]:
-    """Of the clock, and of all processors together: the latter hardly minds what else the machine does."""
+    """Times the work by the clock, and by all processors together, which hardly minds what else the machine does."""
     start, used = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start, time.process_time() - used
@@ -53,7 +51,7 @@ def read_with_h5py(path: pathlib.Path, names: tuple[str, ...]) -> dict[str, np.n
 
 
 def peak_of_loading(path: pathlib.Path) -> int:
-    """Bytes that loading has in use at its highest, of arrays and Python objects."""
+    """Measures the bytes that loading has in use at its highest, of arrays and Python objects."""
     tracemalloc.start()
     ploff.datasets.load(path)
     _, peak = tracemalloc.get_traced_memory()
@@ -71,9 +69,7 @@ def report(path: pathlib.Path, rounds: int) -> None:
     transitions = ploff.datasets.load(path)
     data = sum(values.nbytes for values in read_with_h5py(path, DATA).values())
     peak = peak_of_loading(path)
-    print(
-        f"{path.name}: {len(transitions):,} transitions, {data / 1e6:.1f} MB of data, least of {rounds} rounds"
-    )
+    print(f"{path.name}: {len(transitions):,} transitions, {data / 1e6:.1f} MB of data, least of {rounds} rounds")
     for name, (clock, processors) in best.items():
         print(f"  {name:<26} {clock:.3f} s, {processors:.3f} s of processors")
     for side in ("h5py, data", "h5py, data and successors"):
@@ -84,9 +80,7 @@ def report(path: pathlib.Path, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()

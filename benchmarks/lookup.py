@@ -1,10 +1,10 @@
-"""Milliseconds of the distance lookup inside a compiled training loop, beside the critic's own update.
+"""Times the distance lookup inside a compiled training loop, beside the critic's own update.
 
     python benchmarks/lookup.py [--transitions 1000000] [--rounds 9]
 
-A batch of 256 states, 50 neighbours each, HalfCheetah's shapes, the default metric. The critic is TD3's: two networks
-(256, 256), targets from the target actor with smoothing noise, Adam, moving averages. The neighbours are random rows,
-the worst case for the cache. Rounds alternate between the candidates, so that a noisy machine slows all of them;
+A batch of 256 states, 50 neighbors each, HalfCheetah's shapes, the default metric. The critic is TD3's: two networks
+(256, 256) with elu, targets from the target actor with smoothing noise, Adam, moving averages. The neighbors are random
+rows, the worst case for the cache. Rounds alternate between the candidates, so that a noisy machine slows all of them;
 medians are printed. The last line is `ratio: R`, lookup over critic update, which must be below 1.
 """
 
@@ -20,17 +20,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ploff import ActionSpace, Transitions, pseudometric
+from ploff import ActionSpace, Transitions
+from ploff.metric.pseudometric import MetricConfig, build_metric, distance_bound
 from ploff.neighbors import DataDistance
-from ploff.networks import MLP
-from ploff.pseudometric import MetricConfig
+from ploff.networks import MLP, Linear
 
-STATES, ACTIONS, BATCH, NEIGHBOURS, STEPS = 17, 6, 256, 50, 40
-OPTIMISER = optax.adam(3e-4)
+STATES, ACTIONS, BATCH, NEIGHBORS, STEPS = 17, 6, 256, 50, 40
+OPTIMIZER = optax.adam(3e-4)
+Layers = tuple[Linear, ...]
 
 
 def cheetah_shaped(count: int) -> Transitions:
-    """Random numbers of HalfCheetah's shapes: time does not depend on the values."""
+    """Draws random numbers of HalfCheetah's shapes: time does not depend on the values."""
     rng = np.random.default_rng(0)
     return Transitions.from_rows(
         observations=rng.standard_normal((count, STATES), np.float32),
@@ -42,32 +43,43 @@ def cheetah_shaped(count: int) -> Transitions:
     )
 
 
-def value(critic: MLP, observations: jax.Array, actions: jax.Array) -> jax.Array:
-    return critic(jnp.concatenate([observations, actions], axis=-1))[:, 0]
+def network(key: jax.Array, sizes: tuple[int, ...]) -> Layers:
+    return MLP.init(key, sizes).layers
+
+
+def forward(layers: Layers, x: jax.Array) -> jax.Array:
+    """Applies the layers with elu between them."""
+    for layer in layers[:-1]:
+        x = jax.nn.elu(layer(x))
+    return layers[-1](x)
+
+
+def value(critic: Layers, observations: jax.Array, actions: jax.Array) -> jax.Array:
+    return forward(critic, jnp.concatenate([observations, actions], axis=-1))[:, 0]
 
 
 def critic_update(state: Any, data: Transitions, key: jax.Array) -> Any:
-    """One TD3 step of both critics, from sampling the batch to the moving average of their targets."""
-    critics, targets, actor, optimiser = state
+    """Takes one TD3 step of both critics, from sampling the batch to the moving average of their targets."""
+    critics, targets, actor, opt_state = state
     row_key, noise_key = jax.random.split(key)
     batch = data.batch(jax.random.randint(row_key, (BATCH,), 0, len(data)))
     noise = jnp.clip(0.2 * jax.random.normal(noise_key, (BATCH, ACTIONS)), -0.5, 0.5)
-    next_actions = jnp.clip(jnp.tanh(actor(batch.next_observations)) + noise, -1, 1)
-    next_values = [value(target, batch.next_observations, next_actions) for target in targets]
-    wanted = batch.rewards + 0.99 * (1 - batch.terminals) * jnp.minimum(*next_values)
+    next_actions = jnp.clip(jnp.tanh(forward(actor, batch.next_observations)) + noise, -1, 1)
+    next_values = [value(critic, batch.next_observations, next_actions) for critic in targets]
+    target = batch.rewards + 0.99 * (1 - batch.terminals) * jnp.minimum(*next_values)
 
     def loss(critics: Any) -> jax.Array:
         values = [value(critic, batch.observations, batch.actions) for critic in critics]
-        return sum(jnp.mean(jnp.square(v - wanted)) for v in values)  # pyright: ignore
+        return sum(jnp.mean(jnp.square(v - target)) for v in values)  # pyright: ignore
 
-    changes, optimiser = OPTIMISER.update(eqx.filter_grad(loss)(critics), optimiser)
-    critics = eqx.apply_updates(critics, changes)
+    updates, opt_state = OPTIMIZER.update(eqx.filter_grad(loss)(critics), opt_state)
+    critics = eqx.apply_updates(critics, updates)
     targets = jax.tree.map(lambda old, new: old + 0.005 * (new - old), targets, critics)
-    return critics, targets, actor, optimiser
+    return critics, targets, actor, opt_state
 
 
 def sample_and(function: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
-    """A step that draws rows and actions and adds what `function` makes of them to a running total."""
+    """Makes a step that draws rows and actions and adds what `function` makes of them to a running total."""
 
     def step(total: jax.Array, logged: DataDistance, key: jax.Array) -> jax.Array:
         rows = jax.random.randint(key, (BATCH,), 0, logged.pairs.shape[0])
@@ -90,7 +102,7 @@ def embedding(logged: DataDistance, rows: jax.Array, actions: jax.Array) -> jax.
 
 
 def compiled(step: Callable[..., Any], operand: Any) -> Callable[[Any, jax.Array], Any]:
-    """STEPS steps in one compiled loop, as training runs them."""
+    """Compiles STEPS steps into one loop, as training runs them."""
 
     @eqx.filter_jit
     def loop(state: Any, operand: Any, key: jax.Array) -> Any:
@@ -110,21 +122,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
 
-    data = cheetah_shaped(options.transitions).with_standard_observations()
-    metric = pseudometric.build(
-        jax.random.key(0),
-        (STATES,),
-        data.action_space,
-        MetricConfig(),
-        limit=pseudometric.bound(data, MetricConfig()),
-    )
-    near = np.random.default_rng(1).integers(0, len(data), (data.num_states, NEIGHBOURS), np.int32)
+    data = cheetah_shaped(options.transitions).with_normalized_observations()
+    config = MetricConfig()
+    metric = build_metric(jax.random.key(0), (STATES,), data.action_space, config, distance_bound(data, config))
+    near = np.random.default_rng(1).integers(0, len(data), (data.num_states, NEIGHBORS), np.int32)
     logged = DataDistance.init(metric, data, near)
 
     keys = jax.random.split(jax.random.key(1), 3)
-    critics = tuple(MLP.init(k, (STATES + ACTIONS, 256, 256, 1), jax.nn.elu) for k in keys[:2])
-    actor = MLP.init(keys[2], (STATES, 256, 256, ACTIONS), jax.nn.elu)
-    learner = (critics, critics, actor, OPTIMISER.init(eqx.filter(critics, eqx.is_array)))
+    critics = tuple(network(k, (STATES + ACTIONS, 256, 256, 1)) for k in keys[:2])
+    actor = network(keys[2], (STATES, 256, 256, ACTIONS))
+    learner = (critics, critics, actor, OPTIMIZER.init(eqx.filter(critics, eqx.is_array)))
     candidates = {
         "critic update": (compiled(critic_update, logged.data), learner),
         "lookup": (compiled(sample_and(distance), logged), jnp.zeros(())),
@@ -139,16 +146,12 @@ def main() -> None:
             if turn:  # the first compiles
                 seconds[name].append((time.perf_counter() - began) / STEPS)
 
-    print(
-        f"{BATCH} states x {NEIGHBOURS} neighbours, {options.transitions:,} transitions, {options.rounds} rounds"
-    )
+    print(f"{BATCH} states x {NEIGHBORS} neighbors, {options.transitions:,} transitions, {options.rounds} rounds")
     for name, times in seconds.items():
         low, middle, high = min(times), statistics.median(times), max(times)
         print(f"{name:40s} {1e3 * middle:7.2f} ms   ({1e3 * low:.2f} to {1e3 * high:.2f})")
     medians = {name: statistics.median(times) for name, times in seconds.items()}
-    print(
-        f"ratio with gradient: {medians['lookup and its gradient to the action'] / medians['critic update']:.2f}"
-    )
+    print(f"ratio with gradient: {medians['lookup and its gradient to the action'] / medians['critic update']:.2f}")
     print(f"ratio: {medians['lookup'] / medians['critic update']:.2f}")
 
 

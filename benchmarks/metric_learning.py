@@ -1,4 +1,4 @@
-"""Milliseconds a step of metric learning: the literal losses, their fast estimator, and the default, in one run.
+"""Times a step of metric learning: the literal losses, their fast estimator, and the default, in one run.
 
     python benchmarks/metric_learning.py [--rounds 5]
 
@@ -14,16 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ploff import ActionSpace, Transitions, metric_learning
-from ploff.metric_training import update_of
-from ploff.pseudometric import MetricConfig
-from ploff.training import scan_updates
+from ploff import ActionSpace, Transitions
+from ploff.metric import learner
+from ploff.metric.pseudometric import MetricConfig
+from ploff.metric.train import update_fn
+from ploff.training.loop import scan_updates
 
 STATES, ACTIONS, TRANSITIONS = 17, 6, 100_000
 
 
 def cheetah_shaped(seed: int = 0) -> Transitions:
-    """Random numbers of HalfCheetah's shapes: time does not depend on the values."""
+    """Draws random numbers of HalfCheetah's shapes: time does not depend on the values."""
     rng = np.random.default_rng(seed)
     flags = np.zeros(TRANSITIONS, bool)
     return Transitions.from_rows(
@@ -33,11 +34,11 @@ def cheetah_shaped(seed: int = 0) -> Transitions:
         terminals=flags,
         timeouts=np.arange(TRANSITIONS) % 1000 == 999,
         action_space=ActionSpace.box(-np.ones(ACTIONS), np.ones(ACTIONS)),
-    ).with_standard_observations()
+    ).with_normalized_observations()
 
 
 def matmul_peak(seconds: float = 1.0) -> float:
-    """GFLOP/s of a large single-precision product, the best of many."""
+    """Measures a large single-precision product in GFLOP/s, the best of many."""
     size = 1024
     x = jnp.ones((size, size))
     product = jax.jit(lambda x: x @ x)
@@ -50,19 +51,18 @@ def matmul_peak(seconds: float = 1.0) -> float:
     return 2 * size**3 / best / 1e9
 
 
-def gigaflops_a_step(config: MetricConfig) -> float:
-    """Multiplications and additions of the matrix products in one step, counted by hand."""
-    rows = config.rows * (2 if config.estimator == "literal" else 1)
-    layer_phi = (STATES + ACTIONS + config.embedding) * config.hidden
-    layer_psi = (STATES + config.embedding) * config.hidden
+def gigaflops_per_step(config: MetricConfig) -> float:
+    """Counts the multiplications and additions of the matrix products in one step, by hand."""
+    rows = config.batch_size * (2 if config.estimator == "literal" else 1)
+    (hidden,), embedding, draws = config.hidden_sizes, config.embedding_size, config.num_next_actions
+    layer_phi = (STATES + ACTIONS + embedding) * hidden
+    layer_psi = (STATES + embedding) * hidden
     if config.estimator == "literal":
-        bootstrap = rows * config.actions * layer_phi
+        bootstrap = rows * draws * layer_phi
     else:  # the first layer is an outer sum: its products do not multiply
-        bootstrap = (
-            rows * STATES + config.actions * ACTIONS + rows * config.actions * config.embedding
-        ) * config.hidden
+        bootstrap = (rows * STATES + draws * ACTIONS + rows * draws * embedding) * hidden
     # Trained networks: forward, and backward twice that less the gradient to the inputs. Targets: forward only.
-    trained = 3 * rows * (layer_phi + layer_psi) - rows * (2 * STATES + ACTIONS) * config.hidden
+    trained = 3 * rows * (layer_phi + layer_psi) - rows * (2 * STATES + ACTIONS) * hidden
     return 2 * (trained + rows * layer_psi + bootstrap) / 1e9
 
 
@@ -71,35 +71,33 @@ class Contender:
 
     def __init__(self, name: str, config: MetricConfig, data: Transitions, steps: int):
         self.name, self.config, self.steps = name, config, steps
-        self.state = metric_learning.init(jax.random.key(0), data, config)
+        self.state = learner.init(jax.random.key(0), data, config)
         self.operands = (data.to_device(), jnp.asarray(data.rows_with_successor(), jnp.int32))
         self.times = []
         self._run()
 
     def _run(self) -> None:
         key, first = jax.random.key(0), jnp.asarray(0)
-        result = scan_updates(update_of(self.config), self.state, self.operands, key, first, self.steps)
+        result = scan_updates(update_fn(self.config), self.state, self.operands, key, first, self.steps)
         jax.block_until_ready(result[1])
 
     def time(self) -> None:
-        """Adds one measurement, in milliseconds a step."""
+        """Adds one measurement, in milliseconds per step."""
         start = time.perf_counter()
         self._run()
         self.times.append(1e3 * (time.perf_counter() - start) / self.steps)
 
     def line(self, peak: float) -> str:
-        """The result as text."""
+        """Puts the result in words."""
         milliseconds = statistics.median(self.times)
-        rate = gigaflops_a_step(self.config) / milliseconds * 1e3
-        spread = f"{min(self.times):.2f} to {max(self.times):.2f}"
+        rate = gigaflops_per_step(self.config) / milliseconds * 1e3
+        extremes = f"{min(self.times):.2f} to {max(self.times):.2f}"
         share = f"{rate:.1f} GFLOP/s, {rate / peak:.0%} of peak"
-        return f"{self.name:<19} {milliseconds:8.2f} ms a step ({spread}), {share}"
+        return f"{self.name:<19} {milliseconds:8.2f} ms per step ({extremes}), {share}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     data = cheetah_shaped()

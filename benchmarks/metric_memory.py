@@ -1,4 +1,4 @@
-"""Peak memory of metric learning on a million HalfCheetah-shaped transitions, in units of the dataset's own bytes.
+"""Measures the peak memory of metric learning on a million HalfCheetah-shaped transitions, in the dataset's own bytes.
 
     python benchmarks/metric_memory.py [--steps 1000]
 
@@ -14,11 +14,11 @@ import resource
 import numpy as np
 
 from ploff import ActionSpace, Transitions
-from ploff.metric_training import MetricTraining, learn_metric
+from ploff.metric.train import MetricTraining, learn_metric
 
 
 def cheetah_shaped(count: int) -> Transitions:
-    """Random numbers of HalfCheetah's shapes, episodes of 1,000 steps."""
+    """Draws random numbers of HalfCheetah's shapes, episodes of 1,000 steps."""
     rng = np.random.default_rng(0)
     return Transitions.from_rows(
         observations=rng.standard_normal((count, 17), np.float32),
@@ -31,17 +31,15 @@ def cheetah_shaped(count: int) -> Transitions:
 
 
 def peak_bytes(count: int, steps: int) -> tuple[int, int]:
-    """The dataset's bytes, and the largest resident size of this process after learning from it."""
-    training = MetricTraining(steps=steps, chunk=500, check_every=500, settle=False)
+    """Gives the dataset's bytes, and the largest resident size of this process after learning from it."""
+    training = MetricTraining(steps=steps, scan_length=500, check_every=500, early_stopping=False)
     data = cheetah_shaped(count)
     learn_metric(data, training=training, quiet=True)
     return data.nbytes(), 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000)
     steps = parser.parse_args().steps
     fresh = multiprocessing.get_context("spawn")

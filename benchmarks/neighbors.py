@@ -1,8 +1,8 @@
-"""Minutes for the neighbours of every state, beside scikit-learn's kd-tree and other libraries, on real embeddings.
+"""Times the search for every state's neighbors, beside scikit-learn's kd-tree and other libraries, on real embeddings.
 
     python benchmarks/neighbors.py DATASET [--steps 10000] [--sizes 100000 300000 1000000] [--out FOLDER]
 
-Learns a metric on the dataset, embeds its states, and finds 50 neighbours for all of them, on sets of whole episodes.
+Learns a metric on the dataset, embeds its states, and finds 50 neighbors for all of them, on sets of whole episodes.
 The embeddings are kept in the file that --embeddings names, and read from it where it is there already.
 The kd-tree answers a sample of the queries, on the one core that it uses; its time for all is that, extrapolated.
 It is tried as it comes, with leaves of 40 points, and with leaves of 20: of 10, 20, 40, 80, 160 and 320 the quickest at
@@ -12,7 +12,6 @@ seconds, which compares like with like however many cores either uses, is printe
 """
 
 import argparse
-import csv
 import os
 import pathlib
 import tempfile
@@ -25,9 +24,11 @@ import pynndescent
 from sklearn.neighbors import KDTree
 
 from ploff import Transitions, datasets
-from ploff.metric_training import MetricTraining, learn_metric
-from ploff.neighbors import SearchConfig, Source, build_table, embed_logged_states
-from ploff.neighbors.search import InvertedLists, Truth
+from ploff.metric.train import MetricTraining, learn_metric
+from ploff.neighbors import SearchConfig, TableKey, build_table, embed_logged_states
+from ploff.neighbors.inverted_lists import InvertedLists
+from ploff.neighbors.knn import GroundTruth
+from ploff.utils.files import write_csv
 
 K = 50
 LEAF, USUAL_LEAF = 20, 40  # points in a leaf of the kd-tree: the quickest, and scikit-learn's default
@@ -35,25 +36,25 @@ Row = dict[str, object]
 
 
 class Stopwatch:
-    """Seconds of the clock and of the processor since it was made."""
+    """Counts the seconds of the clock and of the processor since it was made."""
 
     def __init__(self):
         self._wall, self._processor = time.perf_counter(), time.process_time()
 
     def read(self) -> tuple[float, float]:
-        """Seconds of the clock, seconds of the processor."""
+        """Gives the seconds of the clock and those of the processor."""
         return time.perf_counter() - self._wall, time.process_time() - self._processor
 
 
 def embed(data: Transitions, steps: int) -> np.ndarray:
-    """Ψ of every state, under a metric learned for `steps` steps."""
-    training = MetricTraining(steps=steps, settle=False, check_every=steps)
+    """Computes Ψ of every state, under a metric learned for `steps` steps."""
+    training = MetricTraining(steps=steps, early_stopping=False, check_every=steps)
     learned = learn_metric(data, training=training)
     return embed_logged_states(learned.metric, learned.in_units_of(data).to_device())
 
 
 def embeddings(data: Transitions, steps: int, path: pathlib.Path | None) -> np.ndarray:
-    """What `embed` returns, from the file if it is there."""
+    """Does what `embed` does, or reads the file if it is there."""
     if path is not None and path.exists():
         states = np.load(path)
         if len(states) != data.num_states:
@@ -66,22 +67,22 @@ def embeddings(data: Transitions, steps: int, path: pathlib.Path | None) -> np.n
 
 
 def subset(data: Transitions, count: int) -> np.ndarray:
-    """The rows of random whole episodes, `count` transitions in all."""
+    """Draws random whole episodes; gives their rows, `count` transitions in all."""
     starts, lengths = data.episode_starts(), data.episode_lengths()
     chosen = np.random.default_rng(0).permutation(len(starts))
     rows = np.concatenate([starts[e] + np.arange(int(lengths[e])) for e in chosen])
     return np.sort(rows[:count])
 
 
-def time_table(states: np.ndarray, acted: int) -> Row:
-    """Ploff, from embeddings to a table on the disk whose recall has been measured."""
+def time_table(states: np.ndarray, num_pairs: int) -> Row:
+    """Times ploff, from embeddings to a table on the disk whose recall has been measured."""
     with tempfile.TemporaryDirectory() as folder:
         watch = Stopwatch()
         table = build_table(
-            pathlib.Path(folder) / "neighbours.table",
+            pathlib.Path(folder) / "neighbors.table",
             states,
-            acted,
-            Source("benchmark", "benchmark"),
+            num_pairs,
+            TableKey("benchmark", "benchmark"),
             quiet=True,
         )
         wall, processor = watch.read()
@@ -101,7 +102,7 @@ def time_table(states: np.ndarray, acted: int) -> Row:
 
 
 class KDTreeTimes:
-    """scikit-learn's kd-tree, which answers on one core: seconds for all queries, extrapolated from a sample."""
+    """Times scikit-learn's kd-tree, which answers on one core: seconds for all queries, extrapolated from a sample."""
 
     def __init__(self, points: np.ndarray, queries: int, leaf: int):
         watch = Stopwatch()
@@ -119,7 +120,7 @@ class KDTreeTimes:
         self.answering = min(self.answering[0], now[0]), min(self.answering[1], now[1])
 
     def columns(self) -> Row:
-        """Seconds for all queries, building included."""
+        """Gives the seconds for all queries, building included."""
         wall, processor = (b + a * self.factor for b, a in zip(self.building, self.answering, strict=True))
         return {
             "kd_tree_queries": len(self.sample),
@@ -129,16 +130,16 @@ class KDTreeTimes:
 
 
 def exponent(rows: list[Row], column: str) -> float:
-    """The slope of log(column) over log(states)."""
+    """Fits the slope of log(column) over log(states)."""
     sizes, values = ([float(row[name]) for row in rows] for name in ("states", column))  # pyright: ignore
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 def libraries(points: np.ndarray) -> Iterator[tuple[str, str, Callable[[], np.ndarray]]]:
-    """What was compared: name, setting, and a function that builds an index and answers every query."""
+    """Yields what is compared: name, setting, and a function that builds an index and answers every query."""
 
     def short_lists(probes: int) -> np.ndarray:
-        index = InvertedLists(points)
+        index = InvertedLists.build(points)
         index.probes = probes
         return index.query(points, K, index.homes)
 
@@ -172,8 +173,8 @@ def libraries(points: np.ndarray) -> Iterator[tuple[str, str, Callable[[], np.nd
 
 
 def compare(points: np.ndarray) -> list[Row]:
-    """Seconds and recall of each library on the same embeddings, every point a query."""
-    truth = Truth.sample(points, points, SearchConfig())
+    """Measures seconds and recall of each library on the same embeddings, every point a query."""
+    truth = GroundTruth.sample(points, points, SearchConfig())
     pynndescent.NNDescent(points[:2000], n_neighbors=K, random_state=0).neighbor_graph  # noqa: B018 - compiles
     rows = []
     for library, setting, search in libraries(points):
@@ -181,9 +182,7 @@ def compare(points: np.ndarray) -> list[Row]:
         found = search()
         wall, processor = watch.read()
         recall = float(truth.recall(points, found[truth.rows]).mean())
-        print(
-            f"{library:12s} {setting:30s} recall {recall:.4f}   {wall:6.1f} s   processor {processor:6.1f} s"
-        )
+        print(f"{library:12s} {setting:30s} recall {recall:.4f}   {wall:6.1f} s   processor {processor:6.1f} s")
         rows.append(
             {
                 "library": library,
@@ -198,13 +197,8 @@ def compare(points: np.ndarray) -> list[Row]:
 
 
 def write(folder: pathlib.Path | None, name: str, rows: list[Row]) -> None:
-    if folder is None or not rows:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / name, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    if folder is not None and rows:
+        write_csv(folder / name, rows)
 
 
 def main() -> None:
@@ -214,18 +208,14 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
     parser.add_argument("--queries", type=int, default=200, help="that the kd-tree answers")
     parser.add_argument("--repeats", type=int, default=3, help="of both; the quickest counts")
-    parser.add_argument(
-        "--compare", type=int, default=100_000, help="points to compare libraries on; 0 for none"
-    )
+    parser.add_argument("--compare", type=int, default=100_000, help="points to compare libraries on; 0 for none")
     parser.add_argument("--embeddings", type=pathlib.Path, help="a .npy file to keep the embeddings in")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
 
     data = datasets.load(options.dataset)
     states = embeddings(data, options.steps, options.embeddings)
-    print(
-        f"{options.dataset}: {len(data):,} transitions, {options.steps:,} metric steps, {os.cpu_count()} cores"
-    )
+    print(f"{options.dataset}: {len(data):,} transitions, {options.steps:,} metric steps, {os.cpu_count()} cores")
     if options.compare:
         write(options.out, "neighbors_comparison.csv", compare(states[subset(data, options.compare)]))
 
@@ -233,13 +223,13 @@ def main() -> None:
     for size in options.sizes:
         whole = size >= len(data)
         chosen = states if whole else states[subset(data, size)]
-        acted = len(data) if whole else len(chosen)
-        tree, usual = (KDTreeTimes(chosen[:acted], options.queries, leaf) for leaf in (LEAF, USUAL_LEAF))
+        num_pairs = len(data) if whole else len(chosen)
+        tree, usual = (KDTreeTimes(chosen[:num_pairs], options.queries, leaf) for leaf in (LEAF, USUAL_LEAF))
         tables = []
         for _ in range(options.repeats):  # in turn, so that all meet the same noise
             tree.measure()
             usual.measure()
-            tables.append(time_table(chosen, acted))
+            tables.append(time_table(chosen, num_pairs))
         row = min(tables, key=lambda table: table["seconds"])  # pyright: ignore
         row |= tree.columns()
         row["usual_kd_tree_seconds"] = usual.columns()["kd_tree_seconds"]

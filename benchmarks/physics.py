@@ -1,4 +1,4 @@
-"""One-step check against logged data: does an environment's physics reproduce it?
+"""Checks an environment's physics step by step against logged data: does it reproduce what was logged?
 
     python benchmarks/physics.py FOLDER [RESULTS.csv]      # of D4RL's *.hdf5 files, with infos/qpos and infos/qvel
 
@@ -44,7 +44,7 @@ def main(folder: str, results: str | None = None) -> None:
 
 
 def read_log(path: pathlib.Path, task: str) -> dict[str, np.ndarray] | None:
-    """The arrays that the check needs, a row a transition; None where some are missing."""
+    """Reads the arrays that the check needs, one row per transition; None where some are missing."""
     infos = [f"infos/{info}" for info in ["qpos", "qvel", *BESIDES.get(task, [])]]
     needed = ["observations", "actions", "rewards", "terminals", "timeouts", *infos]
     with h5py.File(path) as file:
@@ -61,10 +61,10 @@ def read_log(path: pathlib.Path, task: str) -> dict[str, np.ndarray] | None:
 def one_step_errors(
     log: dict[str, np.ndarray], task: str, physics: environments.Physics, limit: int = 1000
 ) -> tuple[np.ndarray, np.ndarray]:
-    """|Δobservation|/std [R, O] and |Δreward| [R] of the first R rows that can be compared."""
+    """Computes |Δobservation|/std [R, O] and |Δreward| [R] of the first R rows that can be compared."""
     ended = (log["terminals"].astype(bool) | log["timeouts"].astype(bool)).ravel()
     ended[-1] = True
-    spread = np.maximum(log["observations"].std(axis=0), 1e-6)
+    std = np.maximum(log["observations"].std(axis=0), 1e-6)
     clipped = np.abs(log["infos/qvel"]).max(axis=1) == 10.0
     env = environments.make(task, physics)
     env.reset(seed=0)
@@ -72,10 +72,10 @@ def one_step_errors(
     observation_errors, reward_errors = [], []
     for row in np.flatnonzero(~ended & ~clipped)[:limit]:
         set_state(base, task, {key: log[key][row] for key in log if key.startswith("infos/")})
-        if np.median(np.abs(base._get_obs() - log["observations"][row]) / spread) > 1e-3:
+        if np.median(np.abs(base._get_obs() - log["observations"][row]) / std) > 1e-3:
             continue
         observation, reward, *_ = env.step(log["actions"][row])
-        observation_errors.append(np.abs(observation - log["next_observations"][row]) / spread)
+        observation_errors.append(np.abs(observation - log["next_observations"][row]) / std)
         reward_errors.append(abs(float(reward) - float(log["rewards"].ravel()[row])))
     env.close()
     return np.array(observation_errors), np.array(reward_errors)

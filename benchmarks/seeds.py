@@ -1,14 +1,13 @@
-"""Two seeds of TD3+BC on two cores: one after the other, compiled together, or in two processes of a core each.
+"""Trains two seeds of TD3+BC on two cores: one after the other, compiled together, or in two processes of a core each.
 
     python benchmarks/seeds.py [--steps 2000] [--rounds 5] [--out benchmarks/results/seeds.csv]
 
 Every round measures all ways in turn, after they were compiled, so that a busy machine is busy for all of them. Printed
-are updates a second over both seeds, the median over rounds, and the ratio to one after the other.
+are updates per second over both seeds, the median over rounds, and the ratio to one after the other.
 """
 
 import argparse
 import contextlib
-import csv
 import multiprocessing
 import os
 import pathlib
@@ -21,55 +20,56 @@ METHOD = "td3-bc"
 
 
 def setup():
-    """The update, a state a seed, and the log."""
+    """Makes the update, one state per seed, and the dataset."""
     import jax
 
     from ploff import agents, datasets
-    from ploff.pipeline import stages
+    from ploff.agents.dataset import OfflineDataset
 
-    method = agents.method(METHOD)
+    method = agents.get_method(METHOD)
     config = method.config()
-    log, _ = stages.build_log("none", pathlib.Path(), datasets.load("sample"), config.rewards)
-    states = [method.init(jax.random.key(seed), log, config) for seed in SEEDS]
-    return method.update(config), states, log
+    data = datasets.load("sample").with_scaled_rewards(config.reward_scale).with_normalized_observations()
+    dataset = OfflineDataset.of(data)
+    states = [method.init(jax.random.key(seed), dataset, config) for seed in SEEDS]
+    return method.update_fn(config), states, dataset
 
 
 def one_by_one(steps: int) -> Callable[[], float]:
-    """Both seeds in this process, which has all cores."""
-    update, states, log = setup()
-    return lambda: sum(timed_scan(update, states[seed], log, seed, steps) for seed in SEEDS)
+    """Trains both seeds in this process, which has all cores."""
+    update, states, dataset = setup()
+    return lambda: sum(timed_scan(update, states[seed], dataset, seed, steps) for seed in SEEDS)
 
 
 def together(steps: int) -> Callable[[], float]:
-    """Both seeds in one compiled program, by vmap."""
+    """Trains both seeds in one compiled program, by vmap."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
 
-    update, states, log = setup()
+    update, states, dataset = setup()
     arrays = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(eqx.filter(s, eqx.is_array) for s in states))
     static = eqx.filter(states[0], eqx.is_array, inverse=True)
     keys = jnp.stack([jax.random.key(seed) for seed in SEEDS])
 
-    def both(arrays, log, key):
+    def both(arrays, dataset, key):
         def one(arrays, key):
-            state, info = update(eqx.combine(arrays, static), log, key)
+            state, info = update(eqx.combine(arrays, static), dataset, key)
             return eqx.filter(state, eqx.is_array), info
 
         return jax.vmap(one)(arrays, jax.vmap(jax.random.fold_in, (0, None))(keys, jax.random.bits(key)))
 
-    return lambda: timed_scan(both, arrays, log, 0, steps)
+    return lambda: timed_scan(both, arrays, dataset, 0, steps)
 
 
-def timed_scan(update, state, log, seed: int, steps: int) -> float:
-    """Seconds of so many updates."""
+def timed_scan(update, state, dataset, seed: int, steps: int) -> float:
+    """Measures the seconds of so many updates."""
     import jax
     import jax.numpy as jnp
 
-    from ploff.training import scan_updates
+    from ploff.training.loop import scan_updates
 
     began = time.perf_counter()
-    jax.block_until_ready(scan_updates(update, state, (log,), jax.random.key(seed), jnp.asarray(0), steps))
+    jax.block_until_ready(scan_updates(update, state, (dataset,), jax.random.key(seed), jnp.asarray(0), steps))
     return time.perf_counter() - began
 
 
@@ -93,15 +93,15 @@ class Worker:
 
 def _work(pipe, seed: int, cores: set[int], steps: int) -> None:
     os.sched_setaffinity(0, cores)
-    update, states, log = setup()
+    update, states, dataset = setup()
     with contextlib.suppress(EOFError):  # the other side has ended
         while pipe.recv():
-            timed_scan(update, states[seed], log, seed, steps)
+            timed_scan(update, states[seed], dataset, seed, steps)
             pipe.send(True)
 
 
 def processes(steps: int, cores: list[set[int]]) -> Callable[[], float]:
-    """A seed a process."""
+    """Trains one seed in each of as many processes."""
     workers = [Worker(seed, own, steps) for seed, own in zip(SEEDS, cores, strict=False)]
 
     def measure() -> float:
@@ -116,7 +116,7 @@ def processes(steps: int, cores: list[set[int]]) -> Callable[[], float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=pathlib.Path)
@@ -152,10 +152,9 @@ def main() -> None:
         )
         print(f"{name:32} {rate:9,.0f} updates/s   {ratio:5.2f} times one after the other")
     if arguments.out:
-        with open(arguments.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        from ploff.utils.files import write_csv
+
+        write_csv(arguments.out, rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast the exact distances are: a sweep of F, its fixed point both ways, and F̂ from samples.
+"""Times the exact distances: a sweep of F, its fixed point both ways, and F̂ from samples.
 
 A sweep in plain NumPy stands beside the compiled one. Run: python benchmarks/tabular.py
 """
@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ploff.gridworld import Maze
-from ploff.tabular import FiniteMDP, apply_samples, bellman, draw_steps, iterate, over_shared_actions, solve
+from ploff.theory import FiniteMDP, apply_samples, bellman, draw_steps, iterate, over_shared_actions, solve
+from ploff.theory.gridworld import Maze
 
 
 def seconds(run: Callable[[], Any], repeats: int = 5) -> float:
-    """The median of some runs, after one that compiles."""
+    """Times some runs, after one that compiles; gives the median."""
     run()
     times = []
     for _ in range(repeats):
@@ -40,8 +40,7 @@ def main() -> None:
     distances = operator(operator.zero())
     np.testing.assert_allclose(operator(distances), numpy_sweep(operator, distances), atol=1e-12)
     compiled, plain = (
-        seconds(lambda sweep=sweep: sweep(distances))
-        for sweep in (operator, lambda d: numpy_sweep(operator, d))
+        seconds(lambda sweep=sweep: sweep(distances)) for sweep in (operator, lambda d: numpy_sweep(operator, d))
     )
     print(f"one sweep of F, {states * actions:,} state-action pairs (1,000,000 pairs of them), float64:")
     print(f"  compiled {1e3 * compiled:.1f} ms   NumPy {1e3 * plain:.1f} ms   ratio {plain / compiled:.2f}")
@@ -54,14 +53,12 @@ def main() -> None:
     apart = np.abs(iterate(maze).distances - solve(maze)).max()
     by_iteration, by_solution = (seconds(lambda find=find: find(maze)) for find in (iterate, solve))
     print(f"the gridworld's fixed point ({maze.mdp.rewards.size} state-action pairs):")
-    print(
-        f"  iteration {by_iteration:.3f} s   linear system {by_solution:.3f} s   they differ by {apart:.1e}"
-    )
+    print(f"  iteration {by_iteration:.3f} s   linear system {by_solution:.3f} s   they differ by {apart:.1e}")
 
     count = 500_000
     samples = [draw_steps(maze.mdp, count, rng) for _ in range(2)]
     rate = count / seconds(lambda: apply_samples(maze, maze.zero(), *samples), 3)
-    print(f"sampled operator on the gridworld: {rate:,.0f} pairs of transitions a second")
+    print(f"sampled operator on the gridworld: {rate:,.0f} pairs of transitions per second")
 
 
 if __name__ == "__main__":

@@ -12,18 +12,16 @@ import pathlib
 
 import ploff.datasets
 from ploff import environments
-from ploff.online import OnlineTraining, learn_online
-from ploff.progress import console
-from ploff.training import write_csv
+from ploff.agents.online import OnlineTraining, learn_online
+from ploff.training.loop import write_csv
+from ploff.utils.progress import console
 
 TASK = "halfcheetah"
 
 
 def main() -> None:
     """Learns, keeps every other episode, writes."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=pathlib.Path, default="src/ploff/datasets/sample.npz")
@@ -36,9 +34,7 @@ def main() -> None:
     if options.curve is not None:
         write_csv(options.curve, curve)
     log = seen.select_episodes(range(0, len(seen.episode_ends()), 2))
-    origin = dataclasses.replace(
-        log.origin, name="sample", reference_scores=environments.reference_scores(TASK)
-    )
+    origin = dataclasses.replace(log.origin, name="sample", reference_scores=environments.reference_scores(TASK))
     path = ploff.datasets.save(dataclasses.replace(log, origin=origin), options.out, overwrite=True)
     console.print(f"{path}: {path.stat().st_size / 1e6:.2f} MB, {len(log):,} transitions")
 

@@ -11,35 +11,35 @@ import jax.numpy as jnp
 import numpy as np
 
 from metric_cases import SMALL
-from ploff import ActionSpace, Transitions, agents, metric_learning, neighbors
-from ploff.agents.log import Evidence, Log
-from ploff.training import scan_updates
-from ploff.transitions import RewardScale
+from ploff import ActionSpace, Transitions, agents, neighbors
+from ploff.agents.dataset import DistanceStats, OfflineDataset
+from ploff.metric import learner
+from ploff.training.loop import scan_updates
+from ploff.transitions import Batch, RewardScale
 
-SPACE = ActionSpace.box([-2.0, 0.0], [2.0, 1.0])  # two ranges, one of them off centre
+SPACE = ActionSpace.box([-2.0, 0.0], [2.0, 1.0])  # two ranges, one of them off center
 
 # Tiny networks and quick learning. What a method has no field for is left out.
 TINY: dict[str, Any] = {
-    "batch": 32,
-    "hidden": (32,),
-    "critic_hidden": (32,),
-    "vae_hidden": (32,),
-    "behaviour_hidden": (32,),
+    "batch_size": 32,
+    "hidden_sizes": (32,),
+    "critic_hidden_sizes": (32,),
+    "vae_hidden_sizes": (32,),
+    "behavior_hidden_sizes": (32,),
     "discount": 0.5,
-    "actor_rate": 3e-3,
-    "critic_rate": 3e-3,
-    "value_rate": 3e-3,
-    "vae_rate": 3e-3,
-    "behaviour_rate": 3e-3,
-    "clone_rate": 3e-3,
-    "multiplier_rate": 0.03,
-    "target_rate": 0.05,
-    "warmup": 100,
+    "actor_lr": 3e-3,
+    "critic_lr": 3e-3,
+    "value_lr": 3e-3,
+    "vae_lr": 3e-3,
+    "behavior_lr": 3e-3,
+    "lagrange_lr": 0.03,
+    "tau": 0.05,
+    "warmup_steps": 100,
 }
 OWN: dict[str, dict[str, Any]] = {
-    "awr": {"actor_rate": 0.005, "critic_rate": 0.05, "critic_steps": 20, "actor_steps": 60},
-    "bear": {"bandwidth": 2.0},
-    "iql": {"rewards": "own"},  # returns of a thousand take longer than a test
+    "awr": {"actor_lr": 0.005, "critic_lr": 0.05, "critic_steps": 20, "actor_steps": 60},
+    "bear": {"mmd_sigma": 2.0},
+    "iql": {"reward_scale": "none"},  # returns of a thousand take longer than a test
 }
 
 
@@ -59,10 +59,10 @@ def to_box(unit: np.ndarray) -> np.ndarray:
     return (low + high) / 2 + unit * (high - low) / 2
 
 
-def to_units(actions: np.ndarray) -> np.ndarray:
-    """The inverse of `to_box`."""
+def to_units(actions: Any) -> np.ndarray:
+    """The inverse of `to_box`, in double precision."""
     low, high = np.asarray(SPACE.low), np.asarray(SPACE.high)
-    return (actions - (low + high) / 2) / ((high - low) / 2)
+    return (np.asarray(actions, np.float64) - (low + high) / 2) / ((high - low) / 2)
 
 
 @functools.cache
@@ -95,59 +95,72 @@ def toy_log(episodes: int = 120, everywhere: bool = False, length: int = 10) -> 
 
 def tiny(name: str, **changes: Any) -> Any:
     """A method's settings, small."""
-    method = agents.method(name)
+    method = agents.get_method(name)
     known = {field.name for field in dataclasses.fields(method.config_type)}
     shared = {key: value for key, value in TINY.items() if key in known}
     return method.config(**{**shared, **OWN.get(name, {}), **changes})
 
 
-def log_for(name: str, data: Transitions | None = None, rewards: RewardScale | None = None) -> Log:
-    """The log with the evidence that the method asks for, and rewards on its scale unless another is named."""
-    data = (toy_log() if data is None else data).with_rewards(rewards or method_rewards(name))
-    kind = agents.method(name).evidence
-    return Log.of(data, None if kind == "none" else evidence(data, kind))
+def dataset_for(name: str, data: Transitions | None = None, reward_scale: RewardScale | None = None) -> OfflineDataset:
+    """The log with the distances that the method asks for, and rewards on its scale unless another is named."""
+    scale = reward_scale or getattr(tiny(name), "reward_scale", "unit")  # any for cloning
+    data = (toy_log() if data is None else data).with_scaled_rewards(scale)
+    kind = agents.get_method(name).distance
+    return OfflineDataset.of(data, None if kind == "none" else distance_stats(data, kind))
 
 
-def method_rewards(name: str) -> RewardScale:
-    """The scale that a method learns on; any for cloning."""
-    return getattr(tiny(name), "rewards", "unit")
-
-
-def evidence(data: Transitions, kind: str, count: int = 5) -> Evidence:
+def distance_stats(data: Transitions, kind: str, count: int = 5) -> DistanceStats:
     """Distances to the data in plain L2, or in a metric that nothing was learned into."""
     metric = neighbors.Euclidean() if kind == "l2" else unlearned_metric()
-    source, config = neighbors.Source("metric", "log"), neighbors.SearchConfig(neighbours=count)
+    key, config = neighbors.TableKey("metric", "log"), neighbors.SearchConfig(num_neighbors=count)
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "neighbours.table"
-        rows = np.array(neighbors.find_neighbours(path, metric, data, source, config, quiet=True).rows)
-    logged = neighbors.DataDistance.init(metric, data, rows)
+        path = pathlib.Path(folder) / "neighbors.table"
+        rows = np.array(neighbors.find_neighbors(path, metric, data, key, config, quiet=True).rows)
+    distance = neighbors.DataDistance.init(metric, data, rows)
     if count == 1:  # too few to measure the log by
-        return Evidence(logged, jnp.ones(()), jnp.ones(()), jnp.ones(()), jnp.zeros(rows.shape, jnp.float16))
-    return Evidence.of(logged)
+        return DistanceStats(distance, jnp.ones(()), jnp.ones(()), jnp.ones(()), jnp.zeros(rows.shape, jnp.float16))
+    return DistanceStats.of(distance)
 
 
-def begin(name: str, log: Log, config: Any) -> Any:
+def begin(name: str, dataset: OfflineDataset, config: Any) -> Any:
     """A fresh state."""
-    return agents.method(name).init(jax.random.key(0), log, config)
+    return agents.get_method(name).init(jax.random.key(0), dataset, config)
 
 
 def advance(
-    name: str, state: Any, log: Log, config: Any, *, steps: int = 1, seed: int = 0, first: int = 0
+    name: str, state: Any, dataset: OfflineDataset, config: Any, *, steps: int = 1, seed: int = 0, first: int = 0
 ) -> tuple[Any, Any]:
     """Updates, one by one, so that each configuration is compiled once; the last one's info comes with the state."""
-    update, key = agents.method(name).update(config), jax.random.key(seed)
+    update, key = agents.get_method(name).update_fn(config), jax.random.key(seed)
     for number in range(first, first + steps):
-        state, infos = scan_updates(update, state, (log,), key, jnp.asarray(number), 1)
+        state, infos = scan_updates(update, state, (dataset,), key, jnp.asarray(number), 1)
     return state, jax.tree.map(lambda values: values[0], infos)
 
 
 KEY = jax.random.fold_in(jax.random.key(0), 0)  # what the first update draws from
+OBSERVATIONS = jax.random.normal(jax.random.key(1), (5, 2))
+
+
+def td3_batch(dataset: OfflineDataset, config: Any) -> tuple[np.ndarray, Batch]:
+    """The rows that the first update of TD3, and of what is made of it, sees."""
+    rows, batch = dataset.sample(jax.random.split(KEY)[0], config.batch_size)
+    return np.asarray(rows), batch
+
+
+def slow_target(batch: Batch, next_value: Any, discount: float = 0.5) -> np.ndarray:
+    """What critics learn: the reward, and the next value unless the process ended."""
+    return np.asarray(batch.rewards) + ~np.asarray(batch.terminals) * discount * np.asarray(next_value)
+
+
+def slow_critic_loss(critics: Any, batch: Batch, target: np.ndarray) -> Any:
+    """The mean squares of both critics, added."""
+    return sum(np.mean((np.asarray(q) - target) ** 2) for q in critics(batch.observations, batch.actions))
 
 
 @functools.cache
 def unlearned_metric() -> Any:
     """Networks as they start."""
-    return metric_learning.init(jax.random.key(0), toy_log().with_unit_rewards(), SMALL).metric
+    return learner.init(jax.random.key(0), toy_log().with_unit_rewards(), SMALL).metric.params
 
 
 def same(one: Any, other: Any) -> bool:

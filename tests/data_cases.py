@@ -2,10 +2,15 @@
 
 import os
 import pathlib
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+
+from ploff import datasets
+from ploff.transitions import Transitions
+from ploff.utils.errors import DataError
 
 LAYOUTS = {  # name: what makes the layout
     "pen-human-v0": {"timeouts": False},
@@ -80,6 +85,47 @@ def read_hdf5(path: pathlib.Path) -> dict[str, np.ndarray]:
     with h5py.File(path) as file:
         file.visititems(collect)
     return found
+
+
+def file_with(folder: pathlib.Path, name: str = "hopper-medium-v2.hdf5", **changes: np.ndarray | None) -> pathlib.Path:
+    """A sound file but for the arrays in `changes`; None leaves one out."""
+    rows = make_rows("hopper", successors=True) | changes
+    return write_hdf5(folder / name, {key: values for key, values in rows.items() if values is not None})
+
+
+def changed(field: str, row: Any, value: float, **options: Any) -> dict[str, np.ndarray]:
+    """An array of the sound file with one value changed."""
+    values = make_rows("hopper", successors=True, **options)[field].copy()
+    values[row] = value
+    return {field: values}
+
+
+def refusal(name: str | pathlib.Path, **options: Any) -> str:
+    """The one line by which loading is refused."""
+    with pytest.raises(DataError) as caught:
+        datasets.load(name, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(name) in message
+    return message
+
+
+def counts(transitions: Transitions) -> tuple[int, int, int, int]:
+    """Transitions, episodes, terminals and timeouts."""
+    return (
+        len(transitions),
+        len(transitions.episode_ends()),
+        int(transitions.terminals.sum()),
+        int(transitions.timeouts.sum()),
+    )
+
+
+def counts_by_hand(rows: dict[str, np.ndarray], timeouts: np.ndarray | None = None) -> tuple[int, int, int, int]:
+    """The same, from a file's arrays."""
+    terminals = rows["terminals"].reshape(-1).astype(bool)
+    timeouts = rows["timeouts"].reshape(-1).astype(bool) if timeouts is None else timeouts
+    ends = terminals | timeouts
+    return len(ends), int(ends.sum()) + int(not ends[-1]), int(terminals.sum()), int(timeouts.sum())
 
 
 def assert_same_arrays(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:

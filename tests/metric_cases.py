@@ -1,24 +1,32 @@
 """Small logs and metrics that the tests of metric learning share."""
 
+import jax
 import numpy as np
 
 from ploff import ActionSpace, Transitions
-from ploff.pseudometric import MetricConfig
+from ploff.metric import learner
+from ploff.metric.learner import MetricState
+from ploff.metric.pseudometric import MetricConfig
+from ploff.metric.train import MetricTraining, in_training_units
 
-SMALL = MetricConfig(hidden=32, embedding=8, rows=16, actions=3)
+SMALL = MetricConfig(hidden_sizes=(32,), embedding_size=8, batch_size=16, num_next_actions=3)
+QUICK = MetricTraining(steps=40, scan_length=10, check_every=20, early_stopping=False, validation_fraction=0.2)
 
 
-def random_log(
-    episodes: int = 12, length: int = 25, states: int = 4, actions: int = 2, seed: int = 0
-) -> Transitions:
+def started(
+    config: MetricConfig = SMALL, data: Transitions | None = None, seed: int = 0
+) -> tuple[MetricState, Transitions]:
+    """The state before the first update, and the log in the units to be trained in, on the device."""
+    data = in_training_units(random_log() if data is None else data, config).to_device()
+    return learner.init(jax.random.key(seed), data, config), data
+
+
+def random_log(episodes: int = 12, length: int = 25, states: int = 4, actions: int = 2, seed: int = 0) -> Transitions:
     """A smooth random system with a reward, so that there is something to learn."""
     rng = np.random.default_rng(seed)
     drift = 0.9 * np.linalg.qr(rng.normal(size=(states, states)))[0]
     push = rng.normal(size=(actions, states))
-    rows = {
-        name: []
-        for name in ("observations", "actions", "rewards", "terminals", "timeouts", "next_observations")
-    }
+    rows = {name: [] for name in ("observations", "actions", "rewards", "terminals", "timeouts", "next_observations")}
     for _ in range(episodes):
         state = rng.normal(size=states)
         for step in range(length):

@@ -4,13 +4,16 @@ import hypothesis.extra.numpy as hnp
 import numpy as np
 from hypothesis import strategies as st
 
-from ploff.tabular import FiniteMDP
+from ploff.theory import FiniteMDP, Operator, bellman
+from ploff.theory.gridworld import Maze
 
 # Few shapes: each one is compiled once.
 SHAPES = ((1, 1), (2, 2), (3, 2), (4, 3))
 REWARDS = st.floats(-2, 2, width=32)
 DISCOUNTS = st.floats(0, 0.9)
 SEEDS = st.integers(0, 2**32 - 1)
+GAMMA = 0.5
+SMALL_MAZE = Maze("#### #.G# #..# ####")
 ROUNDING = 1e-9  # generous next to double precision's 1e-15, and far below any effect that is tested
 
 
@@ -42,6 +45,25 @@ def action_aware(draw, num_actions: int) -> dict:
         "action_distances": draw(st.sampled_from([None, random_pseudometric(num_actions, rng)])),
         "next_actions": rng.dirichlet(np.ones(num_actions)),
     }
+
+
+@st.composite
+def operators(draw) -> Operator:
+    """F or F_w of a random deterministic MDP."""
+    mdp = draw(deterministic_mdps())
+    return bellman(mdp, discount=draw(DISCOUNTS), **draw(action_aware(mdp.num_actions)))
+
+
+def three_states() -> tuple[FiniteMDP, tuple[int, int, int]]:
+    """x: the first action stays, the second goes to z. y: both go to z. z: both stay. Only z pays: 1."""
+    x, y, z = 0, 1, 2
+    return FiniteMDP.deterministic([[x, z], [z, z], [z, z]], [[0, 0], [0, 0], [1, 1]]), (x, y, z)
+
+
+def coin() -> FiniteMDP:
+    """State 0 goes to 1 or to 2, as a coin falls. 1 and 2 stay; 1 pays 1 a step, the others nothing."""
+    probabilities = np.array([[0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]])
+    return FiniteMDP([[0.0], [1.0], [0.0]], probabilities[:, None])
 
 
 def random_pseudometric(count: int, rng: np.random.Generator) -> np.ndarray:

@@ -14,9 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if BLOCKS.search(page.read_text())], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS.search(page.read_text())], ids=lambda p: p.name)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     code = "\n".join(BLOCKS.findall(page.read_text()))
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)

@@ -8,29 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ploff.actions import ActionSpace
-    from ploff.collection import collect
+    from ploff.agents.policy import Policy
     from ploff.datasets import load, save
     from ploff.environments import make as make_environment
-    from ploff.errors import DataError, MissingExtraError, PloffError, UnknownNameError
-    from ploff.evaluation import Evaluation, evaluate
-    from ploff.metric_training import LearnedMetric, MetricTraining, learn_metric, load_metric
-    from ploff.neighbors import DataDistance, Euclidean, find_neighbours
-    from ploff.pipeline import Policy, Run, compare, load_policy, load_run, train
-    from ploff.pseudometric import MetricConfig, Pseudometric
+    from ploff.environments.collection import collect
+    from ploff.environments.evaluation import Evaluation, evaluate
+    from ploff.experiments import Run, compare, load_policy, load_run, train
+    from ploff.metric.pseudometric import MetricConfig, Pseudometric
+    from ploff.metric.train import LearnedMetric, MetricTraining, learn_metric, load_metric
+    from ploff.neighbors import DataDistance, Euclidean, find_neighbors
     from ploff.transitions import Origin, Transitions
+    from ploff.utils.errors import DataError, MissingExtraError, PloffError, UnknownNameError
 
 _PLACES = {
     "actions": ("ActionSpace",),
-    "collection": ("collect",),
+    "agents.policy": ("Policy",),
     "datasets": ("load", "save"),
     "environments": ("make_environment",),
-    "errors": ("DataError", "MissingExtraError", "PloffError", "UnknownNameError"),
-    "evaluation": ("Evaluation", "evaluate"),
-    "metric_training": ("LearnedMetric", "MetricTraining", "learn_metric", "load_metric"),
-    "neighbors": ("DataDistance", "Euclidean", "find_neighbours"),
-    "pipeline": ("Policy", "Run", "compare", "load_policy", "load_run", "train"),
-    "pseudometric": ("MetricConfig", "Pseudometric"),
+    "environments.collection": ("collect",),
+    "environments.evaluation": ("Evaluation", "evaluate"),
+    "experiments": ("Run", "compare", "load_policy", "load_run", "train"),
+    "metric.pseudometric": ("MetricConfig", "Pseudometric"),
+    "metric.train": ("LearnedMetric", "MetricTraining", "learn_metric", "load_metric"),
+    "neighbors": ("DataDistance", "Euclidean", "find_neighbors"),
     "transitions": ("Origin", "Transitions"),
+    "utils.errors": ("DataError", "MissingExtraError", "PloffError", "UnknownNameError"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 _OTHER_NAMES = {"make_environment": "make"}  # a name that says enough inside its module only
@@ -55,7 +57,7 @@ __all__ = [
     "collect",
     "compare",
     "evaluate",
-    "find_neighbours",
+    "find_neighbors",
     "learn_metric",
     "load",
     "load_metric",

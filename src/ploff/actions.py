@@ -1,4 +1,4 @@
-"""What actions there are, and how networks see them."""
+"""Action spaces: what an action may be, and how networks see it."""
 
 import dataclasses
 from typing import Any, Literal
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ploff.errors import DataError
+from ploff.utils.errors import DataError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class ActionSpace:
     """What an action may be: a vector in a box, or one of n choices."""
 
     kind: Literal["box", "discrete"]
-    low: tuple[float, ...] = ()  # a bound per dimension, for a box
+    low: tuple[float, ...] = ()  # one bound per dimension, for a box
     high: tuple[float, ...] = ()
     n: int = 0  # number of choices, for a discrete space
 
@@ -24,13 +24,11 @@ class ActionSpace:
         if self.kind == "discrete" and self.n < 1:
             raise DataError(f"a discrete action space needs n >= 1, got {self.n}")
         if self.kind == "box" and (not self.low or len(self.low) != len(self.high)):
-            raise DataError(
-                f"a box needs as many lower as upper bounds, got {len(self.low)} and {len(self.high)}"
-            )
+            raise DataError(f"a box needs as many lower as upper bounds, got {len(self.low)} and {len(self.high)}")
 
     @classmethod
     def box(cls, low: Any, high: Any) -> "ActionSpace":
-        """A box with the given bounds, one a dimension."""
+        """A box with the given bounds, one per dimension."""
         return cls(
             kind="box",
             low=tuple(float(x) for x in np.atleast_1d(low)),
@@ -41,11 +39,6 @@ class ActionSpace:
     def discrete(cls, n: int) -> "ActionSpace":
         """N choices, numbered from 0."""
         return cls(kind="discrete", n=int(n))
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "ActionSpace":
-        """What `dataclasses.asdict` gave, as JSON gives it back."""
-        return cls(**{**content, "low": tuple(content["low"]), "high": tuple(content["high"])})
 
     @property
     def width(self) -> int:
@@ -81,6 +74,14 @@ class ActionSpace:
     def unit(self) -> Float[np.ndarray, "width"]:
         """What differences of actions are divided by: half the range, 1 where there is only one value."""
         return np.where(self.half_range > 0, self.half_range, 1.0)
+
+    def clip(self, actions: Any) -> Any:
+        """Actions of a box inside its bounds, of NumPy or JAX."""
+        return actions.clip(np.asarray(self.low, actions.dtype), np.asarray(self.high, actions.dtype))
+
+    def perturb(self, actions: Any, noise: Any) -> Any:
+        """Actions of a box with noise on them, in units of half an action's range, inside the bounds."""
+        return self.clip(actions + noise * self.half_range)
 
     def to_unit(self, actions: Float[Array, "*B width"]) -> Float[Array, "*B width"]:
         """Actions of a box with that box mapped to [−1, 1]; to 0 where there is only one value."""

@@ -4,31 +4,42 @@ Every command is a dataclass in `ploff.commands` with a `run` method; heavy modu
 `ploff --help` answers at once.
 """
 
+import functools
+import importlib.metadata
+import operator
 import os
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from ploff.commands.benchmark import Benchmark
 from ploff.commands.data import Data
+from ploff.commands.evaluate import Evaluate
 from ploff.commands.explain import Explain
 from ploff.commands.gridworld import Gridworld
+from ploff.commands.methods import Methods
 from ploff.commands.metric import Metric
 from ploff.commands.report import Report
 from ploff.commands.train import Train
-from ploff.errors import PloffError, PloffWarning
+from ploff.utils.errors import PloffError, PloffWarning, UnknownNameError
 
-Command = (
-    Annotated[Benchmark, tyro.conf.subcommand("benchmark", prefix_name=False)]
-    | Annotated[Data, tyro.conf.subcommand("data", prefix_name=False)]
-    | Annotated[Explain, tyro.conf.subcommand("explain", prefix_name=False)]
-    | Annotated[Gridworld, tyro.conf.subcommand("gridworld", prefix_name=False)]
-    | Annotated[Metric, tyro.conf.subcommand("metric", prefix_name=False)]
-    | Annotated[Report, tyro.conf.subcommand("report", prefix_name=False)]
-    | Annotated[Train, tyro.conf.subcommand("train", prefix_name=False)]
-)
+COMMANDS = {
+    "train": Train,
+    "evaluate": Evaluate,
+    "explain": Explain,
+    "report": Report,
+    "data": Data,
+    "methods": Methods,
+    "metric": Metric,
+    "benchmark": Benchmark,
+    "gridworld": Gridworld,
+}
+CONFIG = (tyro.conf.DisallowNone,)  # leaving an option out says none
+ABOUT = """From logged transitions to a policy, with no environment to try it in.
+
+Start with `ploff data show LOG`, then `ploff train LOG --out RUN`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -36,7 +47,12 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     traceback = "--traceback" in arguments or bool(os.environ.get("PLOFF_TRACEBACK"))
     arguments = [argument for argument in arguments if argument != "--traceback"]
-    command = tyro.cli(Command, prog="ploff", args=arguments, description=__doc__)
+    if arguments in (["--version"], ["-V"]):
+        sys.stdout.write(f"ploff {importlib.metadata.version('ploff')}\n")
+        return
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        _leave(f"error: {UnknownNameError('command', arguments[0], COMMANDS)}", 2)
+    command = tyro.cli(_command_type(), prog="ploff", args=arguments or ["--help"], description=ABOUT, config=CONFIG)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", PloffWarning)
@@ -55,6 +71,12 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         kind = type(error).__name__
         _leave(f"internal error: {kind}: {' '.join(str(error).split())} (add --traceback to see where)", 1)
+
+
+def _command_type() -> Any:
+    """The union of all commands, as tyro takes it."""
+    named = [Annotated[kind, tyro.conf.subcommand(name, prefix_name=False)] for name, kind in COMMANDS.items()]
+    return functools.reduce(operator.or_, named)
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:

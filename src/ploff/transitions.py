@@ -9,7 +9,7 @@ action was taken in (an episode's last). `successors[i]` is the row of the state
 recording was cut: the process went on, and so does the bootstrap. They are never the same flag.
 
 Arrays keep the values and types that were logged; `to_device` makes them float32 JAX arrays. A change of units (scaled
-rewards, standardised observations) is recorded beside them and applied when a learner reads rows: nothing is copied,
+rewards, standardized observations) is recorded beside them and applied when a learner reads rows: nothing is copied,
 and undoing it is exact.
 """
 
@@ -24,31 +24,29 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ploff import storage
 from ploff.actions import ActionSpace
-from ploff.errors import PloffWarning
-from ploff.row_arrays import aligned, blocks, states_apart
+from ploff.utils import files
+from ploff.utils.arrays import aligned, blocks, non_consecutive_successors
+from ploff.utils.errors import PloffWarning
 
 AnyArray = np.ndarray | jax.Array
-RewardScale = Literal[
-    "unit", "own", "returns"
-]  # that a learner sees rewards on; `Transitions.with_rewards` says how
+RewardScale = Literal["unit", "none", "return_range"]  # see `Transitions.with_scaled_rewards`
 RETURN_SPAN = 1000.0
 UNKNOWN = -1  # successor of a transition whose next state was not logged
 
 
-class Affine(eqx.Module):
-    """A recorded, reversible change of units: seen = (logged − shift) / scale."""
+class Normalizer(eqx.Module):
+    """A recorded, reversible change of units: normalized = (logged − shift) / scale."""
 
     shift: AnyArray
     scale: AnyArray
 
     @classmethod
-    def identity(cls) -> "Affine":
+    def identity(cls) -> "Normalizer":
         """Leaves values as they are."""
-        return cls(shift=np.float32(0.0), scale=np.float32(1.0))  # pyright: ignore[reportArgumentType]
+        return cls(shift=np.zeros((), np.float32), scale=np.ones((), np.float32))
 
-    def apply(self, logged: Any) -> Any:
+    def normalize(self, logged: Any) -> Any:
         """From the log's units to those that a learner sees."""
         return (logged - self.shift) / self.scale
 
@@ -57,13 +55,13 @@ class Affine(eqx.Module):
         return {"shift": np.asarray(self.shift).tolist(), "scale": np.asarray(self.scale).tolist()}
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "Affine":
+    def from_json(cls, content: dict[str, Any]) -> "Normalizer":
         """What `to_json` wrote."""
         return cls(*(np.asarray(content[name], np.float32) for name in ("shift", "scale")))
 
-    def invert(self, seen: Any) -> Any:
+    def denormalize(self, normalized: Any) -> Any:
         """From what a learner sees back to the log's units."""
-        return seen * self.scale + self.shift
+        return normalized * self.scale + self.shift
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,7 @@ class Origin:
     name: str = "unnamed"  # what `ploff data show` calls it
     environment: str | None = None  # a name that `ploff.make_environment` knows, or a Gymnasium id
     physics: Literal["d4rl", "gymnasium"] = "gymnasium"  # whose physics its transitions obey
-    reference_scores: tuple[float, float] | None = None  # returns that normalise to 0 and to 100
+    reference_scores: tuple[float, float] | None = None  # returns that normalize to 0 and to 100
     options: str = "{}"  # JSON of the keywords, beside its name, with which the environment was made
     # (array, type, dimensions) where the file writes it otherwise than it is held here: flags as floats, say
     written_as: tuple[tuple[str, str, int], ...] = ()
@@ -100,11 +98,9 @@ class Transitions(eqx.Module):
     successors: AnyArray  # [N] int32, rows of `observations`, or UNKNOWN
     action_space: ActionSpace = eqx.field(static=True)
     origin: Origin = eqx.field(static=True, default=Origin())
-    reward_units: Affine = eqx.field(default_factory=Affine.identity)
-    observation_units: Affine = eqx.field(default_factory=Affine.identity)
-    infos: Mapping[str, AnyArray] = eqx.field(
-        default_factory=dict
-    )  # [N, ...] each; carried, never trained on
+    reward_normalizer: Normalizer = eqx.field(default_factory=Normalizer.identity)
+    observation_normalizer: Normalizer = eqx.field(default_factory=Normalizer.identity)
+    infos: Mapping[str, AnyArray] = eqx.field(default_factory=dict)  # [N, ...] each; carried, never trained on
 
     @classmethod
     def from_rows(
@@ -121,20 +117,20 @@ class Transitions(eqx.Module):
         origin: Origin = Origin(),  # noqa: B008 - frozen
         infos: Mapping[str, np.ndarray] | None = None,
     ) -> "Transitions":
-        """Builds the container from one row a transition, in the order they were logged.
+        """Builds the container from one row per transition, in the order they were logged.
 
         A next observation that is, bit for bit, the following row of the same episode is not stored again;
         any other is kept as a state of its own. Without `next_observations`, an episode's last successor is
         unknown.
 
         Args:
-          observations, actions, rewards, terminals, timeouts: one row a transition; the flags are booleans.
+          observations, actions, rewards, terminals, timeouts: one row per transition; the flags are booleans.
           next_observations: the states that followed, or an iterable over consecutive blocks of these rows (a
             file's, that need not be in memory at once).
           known: False where a row of `next_observations` was not logged and holds a filling.
           action_space: what an action may be.
           origin: where the rows come from.
-          infos: further arrays with a row a transition.
+          infos: further arrays with a row per transition.
         """
         count = len(rewards)
         successors = np.arange(1, count + 1, dtype=np.int32)
@@ -144,7 +140,7 @@ class Transitions(eqx.Module):
             successors[~inside] = UNKNOWN
         else:
             wanted = np.ones(count, bool) if known is None else known
-            rows, states = states_apart(observations, inside, blocks(next_observations), wanted)
+            rows, states = non_consecutive_successors(observations, inside, blocks(next_observations), wanted)
             successors[~inside] = UNKNOWN
             successors[rows] = count + np.arange(len(rows), dtype=np.int32)
             observations = aligned(observations, states)
@@ -253,20 +249,20 @@ class Transitions(eqx.Module):
         """Transitions with a temporal-difference target: a known next state, or an end that needs none."""
         return np.flatnonzero((np.asarray(self.successors) != UNKNOWN) | np.asarray(self.terminals))
 
-    def batch(self, rows: Int[Array, "B"]) -> Batch:
+    def batch(self, rows: Int[Array, "B"] | Int[np.ndarray, "B"]) -> Batch:
         """Gathers transitions, inside or outside jit. An unknown successor reads as the state itself."""
         successors = jnp.asarray(self.successors)[rows]
         return Batch(
             observations=self.states(rows),
             actions=self.action_space.encode(jnp.asarray(self.actions)[rows]),
-            rewards=self.reward_units.apply(jnp.asarray(self.rewards)[rows]),
+            rewards=self.reward_normalizer.normalize(jnp.asarray(self.rewards)[rows]),
             next_observations=self.states(jnp.where(successors == UNKNOWN, rows, successors)),
             terminals=jnp.asarray(self.terminals)[rows],
         )
 
     def states(self, rows: Any = slice(None)) -> Float[Array, "B *obs"]:
-        """Observations by row of the M states, as learners see them: float32, in `observation_units`."""
-        return self.observation_units.apply(jnp.asarray(self.observations)[rows].astype(jnp.float32))
+        """Observations by row of the M states, as learners see them: float32, in `observation_normalizer`."""
+        return self.observation_normalizer.normalize(jnp.asarray(self.observations)[rows].astype(jnp.float32))
 
     def to_device(self) -> "Transitions":
         """The same transitions as JAX arrays: float32 (images stay uint8), without the infos."""
@@ -277,16 +273,16 @@ class Transitions(eqx.Module):
 
     # Units: arrays stay as logged, `states` and `batch` apply them.
 
-    def with_rewards(self, scale: RewardScale) -> "Transitions":
+    def with_scaled_rewards(self, scale: RewardScale) -> "Transitions":
         """Rewards in [0, 1], as they were logged, or divided so that the episodes' returns span 1,000.
 
         Returns that are all equal leave the rewards as they were logged.
         """
         if scale == "unit":
             return self.with_unit_rewards()
-        span = float(np.ptp(self.episode_returns())) if scale == "returns" and len(self) else 0.0
+        span = float(np.ptp(self.episode_returns())) if scale == "return_range" and len(self) else 0.0
         factor = np.asarray(span / RETURN_SPAN or 1.0, np.float32)
-        return dataclasses.replace(self, reward_units=Affine(shift=np.zeros_like(factor), scale=factor))
+        return dataclasses.replace(self, reward_normalizer=Normalizer(shift=np.zeros_like(factor), scale=factor))
 
     def with_unit_rewards(self) -> "Transitions":
         """Rewards mapped to [0, 1] by the log's own extremes.
@@ -301,10 +297,10 @@ class Transitions(eqx.Module):
             shift, scale = 0.0, max(abs(low), abs(high))
         elif low == high:
             warnings.warn(f"{self.origin.name}: all rewards are {low:g}; scaled, they are 0", PloffWarning, 2)
-        units = Affine(shift=np.asarray(shift, np.float32), scale=np.asarray(scale or 1.0, np.float32))
-        return dataclasses.replace(self, reward_units=units)
+        units = Normalizer(shift=np.asarray(shift, np.float32), scale=np.asarray(scale or 1.0, np.float32))
+        return dataclasses.replace(self, reward_normalizer=units)
 
-    def with_standard_observations(self, floor: float = 1e-3) -> "Transitions":
+    def with_normalized_observations(self, floor: float = 1e-3) -> "Transitions":
         """Observations with mean 0 and deviation 1 per dimension, over the N states that were acted in.
 
         Of images, all pixels have the same mean and deviation.
@@ -314,24 +310,25 @@ class Transitions(eqx.Module):
         """
         states = np.asarray(self.observations)[: len(self)]
         if states.ndim > 2:
-            states = states.reshape(-1, 1)  # a row a pixel
+            states = states.reshape(-1, 1)  # one row per pixel
         total, squares = np.zeros(states.shape[1:]), np.zeros(states.shape[1:])
         reference = np.asarray(states[0], np.float64)  # near the data, so that squares stay exact
         for block in blocks(states):
-            centred = block - reference
-            total += centred.sum(axis=0)
-            squares += np.square(centred).sum(axis=0)
+            centered = block - reference
+            total += centered.sum(axis=0)
+            squares += np.square(centered).sum(axis=0)
         mean = total / len(states)
         deviation = np.sqrt(np.maximum(squares / len(states) - np.square(mean), 0.0))
-        units = Affine(
-            shift=np.asarray(reference + mean, np.float32),
-            scale=np.asarray(np.maximum(deviation, floor), np.float32),
+        units = Normalizer(
+            shift=np.asarray(reference + mean, np.float32), scale=np.asarray(np.maximum(deviation, floor), np.float32)
         )
-        return dataclasses.replace(self, observation_units=units)
+        return dataclasses.replace(self, observation_normalizer=units)
 
     def in_original_units(self) -> "Transitions":
         """Undoes every change of units."""
-        return dataclasses.replace(self, observation_units=Affine.identity(), reward_units=Affine.identity())
+        return dataclasses.replace(
+            self, observation_normalizer=Normalizer.identity(), reward_normalizer=Normalizer.identity()
+        )
 
     def fingerprint(self) -> str:
         """A digest of what was logged: the same for the same log, whatever its units and with or without infos.
@@ -340,7 +337,7 @@ class Transitions(eqx.Module):
         """
         space = self.action_space
         bounds = (np.asarray(space.low), np.asarray(space.high), np.asarray(space.n))
-        return storage.fingerprint((dataclasses.replace(self.in_original_units(), infos={}), bounds))
+        return files.fingerprint((dataclasses.replace(self.in_original_units(), infos={}), bounds))
 
     def nbytes(self) -> int:
         """Bytes that the container's arrays hold."""

@@ -1,64 +1,59 @@
-"""Behavioural cloning: the actor alone, regressed on the logged actions."""
+"""Behavioral cloning: the actor alone, regressed on the logged actions."""
 
 import dataclasses
-from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ploff.agents.actor_critic import Actor
-from ploff.agents.log import Log
-from ploff.agents.settings import NetworkConfig
-from ploff.settings import positive
+from ploff.agents.config import NetworkConfig
+from ploff.agents.dataset import OfflineDataset
+from ploff.agents.networks import Actor
+from ploff.training.train_state import TrainState
+from ploff.utils.config import check_positive
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BCConfig(NetworkConfig):
-    """The actor's widths and the optimiser are those of TD3."""
+    """The actor's sizes and the optimizer are those of TD3."""
 
-    actor_rate: float = 3e-4
+    actor_lr: float = 3e-4
 
     def __post_init__(self):
         super().__post_init__()
-        positive(self, "actor_rate")
+        check_positive(self, "actor_lr")
 
 
 class BCState(eqx.Module):
     """Everything that an update reads and writes."""
 
-    actor: Actor
-    actor_optimiser: optax.OptState
+    actor: TrainState[Actor]
 
 
-class BCInfo(NamedTuple):
-    """What an update saw."""
-
-    actor_loss: Array
-
-
-def init(key: PRNGKeyArray, log: Log, config: BCConfig) -> BCState:
-    """A fresh actor."""
-    actor = Actor.init(key, log.data.observation_shape, log.data.action_space, config.layers)
-    return BCState(actor, optax.adam(config.actor_rate).init(eqx.filter(actor, eqx.is_array)))
-
-
-def update(state: BCState, log: Log, key: PRNGKeyArray, config: BCConfig) -> tuple[BCState, BCInfo]:
-    """One gradient step on mean |π(s) − a|², in units of half an action's range."""
-    _, batch = log.draw(key, config.batch)
-    loss, gradient = eqx.filter_value_and_grad(imitation)(state.actor, batch.observations, batch.actions)
-    changes, optimiser = optax.adam(config.actor_rate).update(gradient, state.actor_optimiser)
-    return BCState(eqx.apply_updates(state.actor, changes), optimiser), BCInfo(loss)
-
-
-def imitation(
-    actor: Actor, observations: Float[Array, "B *S"], actions: Float[Array, "B A"]
-) -> Float[Array, ""]:
-    """The mean square between the policy's actions and the logged ones."""
+def imitation_loss(actor: Actor, observations: Float[Array, "B *S"], actions: Float[Array, "B A"]) -> Float[Array, ""]:
+    """Mean |π(s) − a|², in units of half an action's range."""
     return jnp.mean(jnp.square(actor.space.to_unit(actor(observations)) - actor.space.to_unit(actions)))
 
 
-def act(state: BCState, observations: Float[Array, "B *S"]) -> Float[Array, "*B A"]:
-    """The policy's actions."""
-    return state.actor(observations)
+def init(key: PRNGKeyArray, dataset: OfflineDataset, config: BCConfig) -> BCState:
+    """Draws the actor."""
+    data = dataset.data
+    actor = Actor.init(key, data.observation_shape, data.action_space, config.hidden_layers)
+    return BCState(TrainState.init(actor, optax.adam(config.actor_lr)))
+
+
+def update(
+    state: BCState, dataset: OfflineDataset, key: PRNGKeyArray, config: BCConfig
+) -> tuple[BCState, dict[str, Array]]:
+    """One gradient step on the imitation loss."""
+    _, batch = dataset.sample(key, config.batch_size)
+    actor, loss, _ = state.actor.apply_gradient(
+        optax.adam(config.actor_lr), lambda actor: (imitation_loss(actor, batch.observations, batch.actions), None)
+    )
+    return BCState(actor), {"actor_loss": loss}
+
+
+def policy(state: BCState) -> Actor:
+    """π."""
+    return state.actor.params

@@ -5,7 +5,7 @@ r"""BEAR (Kumar et al., 2019): the support of the policy is held to that of the 
     critic:      y = r + γ max_i [ λ min_j Q̄_j + (1 − λ) max_j Q̄_j ](s', a_i),   a_i ∼ π(·|s')
     MMD² = mean k(x, x') + mean k(y, y') − 2 mean k(x, y),   k = e^{−‖x − y‖² / 2σ} or e^{−‖x − y‖₁ / 2σ}
 
-b is a VAE or a squashed Gaussian, learned beside the policy. The MMD is between actions before tanh. For `warmup` steps
+b is a VAE or a squashed Gaussian, learned beside the policy. The MMD is between actions before tanh. For `warmup_steps`
 the actor has no value to follow. The policy takes the action that Q_1 values most, of 100 from the same noise in every
 state.
 
@@ -13,7 +13,7 @@ Shapes: n, m samples, B rows, A action.
 """
 
 import dataclasses
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -22,158 +22,152 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ploff.agents import td3
-from ploff.agents.actor_critic import Twins, moved
+from ploff.agents.config import ActorCriticConfig
+from ploff.agents.dataset import OfflineDataset
 from ploff.agents.gaussian import SquashedGaussian, imitation_loss
-from ploff.agents.learner import Learner, bootstrapped
-from ploff.agents.log import Log
-from ploff.agents.sampled import CANDIDATES, best_of, fixed_key, most_mixed_value
-from ploff.agents.settings import OfflineConfig
+from ploff.agents.networks import Critic, DoubleCritic
+from ploff.agents.sampled_actions import NUM_CANDIDATES, best_action, fixed_key, soft_clipped_double_q
 from ploff.agents.vae import ActionVAE, vae_loss
-from ploff.settings import counts, not_negative, positive, widths, within
+from ploff.training.train_state import TrainState
 from ploff.transitions import Batch
+from ploff.utils.config import check_counts, check_not_negative, check_positive, check_sizes, check_within
 
-LOG_MULTIPLIERS = (-5.0, 10.0)
+LOG_MULTIPLIER_BOUNDS = (-5.0, 10.0)
 Kernel = Literal["gaussian", "laplacian"]
-Behaviour = ActionVAE | SquashedGaussian
+BehaviorModel = ActionVAE | SquashedGaussian
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BEARConfig(OfflineConfig):
+class BEARConfig(ActorCriticConfig):
     """As D4RL's authors ran it (their evaluation code): the scores that are quoted for BEAR are theirs."""
 
-    actor_rate: float = 1e-4
-    behaviour: Literal["vae", "gaussian"] = "vae"  # b
-    behaviour_rate: float = 3e-4
-    behaviour_hidden: tuple[int, ...] = (750, 750)
-    multiplier_rate: float = 1e-3
-    kernel: Kernel = "gaussian"
-    bandwidth: float = 50.0  # σ; 20 in their README for Hopper, Walker and half-cheetah
-    threshold: float = 0.05  # ε
-    matched_samples: int = 4  # of policy and of model in the MMD
-    samples: int = 10  # n of the target
-    smaller_share: float = 0.75  # λ
-    warmup: int = 40_000
+    actor_lr: float = 1e-4
+    behavior_model: Literal["vae", "gaussian"] = "vae"  # b
+    behavior_lr: float = 3e-4
+    behavior_hidden_sizes: tuple[int, ...] = (750, 750)
+    lagrange_lr: float = 1e-3
+    mmd_kernel: Kernel = "gaussian"
+    mmd_sigma: float = 50.0  # σ; 20 in their README for Hopper, Walker and half-cheetah
+    mmd_threshold: float = 0.05  # ε
+    num_mmd_samples: int = 4  # of policy and of model
+    num_samples: int = 10  # n of the target
+    soft_q_lambda: float = 0.75  # λ
+    warmup_steps: int = 40_000
 
     def __post_init__(self):
         super().__post_init__()
-        positive(self, "behaviour_rate", "multiplier_rate", "bandwidth")
-        not_negative(self, "threshold", "warmup")
-        counts(self, "matched_samples", "samples")
-        widths(self, "behaviour_hidden")
-        within(self, "[0, 1]", "smaller_share")
+        check_positive(self, "behavior_lr", "lagrange_lr", "mmd_sigma")
+        check_not_negative(self, "mmd_threshold", "warmup_steps")
+        check_counts(self, "num_mmd_samples", "num_samples")
+        check_sizes(self, "behavior_hidden_sizes")
+        check_within(self, "[0, 1]", "soft_q_lambda")
 
 
 class BEARState(eqx.Module):
     """Everything that an update reads and writes."""
 
-    actor: Learner[SquashedGaussian]
-    critics: Learner[Twins]
-    behaviour: Learner[Behaviour]
-    log_multiplier: Learner[Float[Array, ""]]
-    target_critics: Twins
+    actor: TrainState[SquashedGaussian]
+    critics: TrainState[DoubleCritic]
+    behavior: TrainState[BehaviorModel]
+    log_multiplier: TrainState[Float[Array, ""]]  # log α
     step: Int[Array, ""]
 
 
-class BEARInfo(NamedTuple):
-    """What an update saw."""
+def mmd(x: Float[Array, "n B A"], y: Float[Array, "m B A"], kernel: Kernel, sigma: float) -> Float[Array, "B"]:
+    """MMD between two sets of actions per state; a little is added under the root, whose slope at 0 is infinite."""
+    size = jnp.square if kernel == "gaussian" else jnp.abs
 
-    critic_loss: Array
-    actor_loss: Array
-    behaviour_loss: Array
-    mean_q: Array
-    largest_q: Array  # to be held against the largest reward / (1 − γ)
-    discrepancy: Array  # the mean MMD, to be held against ε
-    multiplier: Array
+    def mean_kernel(x: Array, y: Array) -> Array:
+        distances = jnp.sum(size(x[:, None] - y[None]), axis=-1)
+        return jnp.mean(jnp.exp(-distances / (2 * sigma)), axis=(0, 1))
+
+    return jnp.sqrt(jnp.maximum(mean_kernel(x, x) + mean_kernel(y, y) - 2 * mean_kernel(x, y), 0.0) + 1e-6)
 
 
-def init(key: PRNGKeyArray, log: Log, config: BEARConfig) -> BEARState:
-    """Fresh networks, a multiplier of 1; the target equals the critics."""
+def behavior_loss(model: BehaviorModel, batch: Batch, key: PRNGKeyArray) -> Float[Array, ""]:
+    """The loss of the model of the logged actions."""
+    return vae_loss(model, batch, key) if isinstance(model, ActionVAE) else imitation_loss(model, batch)
+
+
+def update_multiplier(
+    log_multiplier: TrainState[Float[Array, ""]], mean_mmd: Float[Array, ""], config: BEARConfig
+) -> TrainState[Float[Array, ""]]:
+    """One step up where the MMD is above its threshold, down where it is below, within the bounds."""
+    updated, _, _ = log_multiplier.apply_gradient(
+        optax.adam(config.lagrange_lr), lambda m: (-jnp.exp(m) * (mean_mmd - config.mmd_threshold), None)
+    )
+    return dataclasses.replace(updated, params=jnp.clip(updated.params, *LOG_MULTIPLIER_BOUNDS))
+
+
+def init(key: PRNGKeyArray, dataset: OfflineDataset, config: BEARConfig) -> BEARState:
+    """Draws the networks, a multiplier of 1; the target equals the critics."""
     keys = jax.random.split(key, 3)
-    shape, space = log.data.observation_shape, log.data.action_space
-    actor = SquashedGaussian.init(keys[0], shape, space, config.layers)
-    critics = Twins.init(keys[1], shape, space, config.layers)
-    model = ActionVAE if config.behaviour == "vae" else SquashedGaussian
-    behaviour = model.init(keys[2], shape, space, config.layers._replace(widths=config.behaviour_hidden))
+    shape, space, hidden = dataset.data.observation_shape, dataset.data.action_space, config.hidden_layers
+    actor = SquashedGaussian.init(keys[0], shape, space, hidden)
+    critics = DoubleCritic.init(keys[1], shape, space, hidden)
+    model = ActionVAE if config.behavior_model == "vae" else SquashedGaussian
+    behavior = model.init(keys[2], shape, space, hidden._replace(sizes=config.behavior_hidden_sizes))
     return BEARState(
-        actor=Learner.init(actor, optax.adam(config.actor_rate)),
-        critics=Learner.init(critics, optax.adam(config.critic_rate)),
-        behaviour=Learner.init(behaviour, optax.adam(config.behaviour_rate)),
-        log_multiplier=Learner.init(jnp.zeros(()), optax.adam(config.multiplier_rate)),
-        target_critics=critics,
+        actor=TrainState.init(actor, optax.adam(config.actor_lr)),
+        critics=TrainState.init(critics, optax.adam(config.critic_lr), with_target=True),
+        behavior=TrainState.init(behavior, optax.adam(config.behavior_lr)),
+        log_multiplier=TrainState.init(jnp.zeros(()), optax.adam(config.lagrange_lr)),
         step=jnp.zeros((), jnp.int32),
     )
 
 
-def update(state: BEARState, log: Log, key: PRNGKeyArray, config: BEARConfig) -> tuple[BEARState, BEARInfo]:
+def update(
+    state: BEARState, dataset: OfflineDataset, key: PRNGKeyArray, config: BEARConfig
+) -> tuple[BEARState, td3.Info]:
     """One step of the model, of the critics, of the actor and of the multiplier."""
     keys = jax.random.split(key, 5)
-    _, batch = log.draw(keys[0], config.batch)
-    behaviour, model_loss, _ = state.behaviour.descend(
-        optax.adam(config.behaviour_rate), lambda model: (behaviour_loss(model, batch, keys[1]), None)
+    _, batch = dataset.sample(keys[0], config.batch_size)
+    behavior, model_loss, _ = state.behavior.apply_gradient(
+        optax.adam(config.behavior_lr), lambda model: (behavior_loss(model, batch, keys[1]), None)
     )
-    proposed = state.actor.network.sample(keys[2], batch.next_observations, config.samples).actions
-    best = most_mixed_value(state.target_critics, batch.next_observations, proposed, config.smaller_share)
-    wanted = bootstrapped(batch, best, config.discount)
-    critics, critic_loss, values = state.critics.descend(
-        optax.adam(config.critic_rate), lambda critics: td3.critic_loss(critics, batch, wanted)
+    next_actions = state.actor.params.sample(keys[2], batch.next_observations, config.num_samples).actions
+    next_value = soft_clipped_double_q(
+        state.critics.target, batch.next_observations, next_actions, config.soft_q_lambda
     )
-    modelled = behaviour.network.sample_raw(keys[3], batch.observations, config.matched_samples)
+    target = td3.bootstrapped_target(batch, next_value, config.discount)
+    critics, critic_loss, q_values = state.critics.apply_gradient(
+        optax.adam(config.critic_lr), lambda critics: td3.critic_loss(critics, batch, target)
+    )
+    modeled = behavior.params.sample_raw(keys[3], batch.observations, config.num_mmd_samples)
 
     def actor_loss(actor: SquashedGaussian) -> tuple[Array, Array]:
-        drawn = actor.sample(keys[4], batch.observations, config.matched_samples)
-        apart = jnp.mean(discrepancy(drawn.raw, modelled, config.kernel, config.bandwidth))
-        value = jnp.mean(state.critics.network.least(batch.observations, drawn.actions[0]))
-        multiplier = jnp.exp(state.log_multiplier.network)
-        followed = jnp.where(state.step < config.warmup, 0.0, value)
-        return multiplier * (apart - config.threshold) - followed, apart
+        samples = actor.sample(keys[4], batch.observations, config.num_mmd_samples)
+        mean_mmd = jnp.mean(mmd(samples.raw, modeled, config.mmd_kernel, config.mmd_sigma))
+        q = jnp.mean(state.critics.params.min(batch.observations, samples.actions[0]))
+        multiplier = jnp.exp(state.log_multiplier.params)
+        q = jnp.where(state.step < config.warmup_steps, 0.0, q)
+        return multiplier * (mean_mmd - config.mmd_threshold) - q, mean_mmd
 
-    actor, loss, apart = state.actor.descend(optax.adam(config.actor_rate), actor_loss)
-    raised = raise_multiplier(state.log_multiplier, apart, config)
-    following = BEARState(
-        actor=actor,
-        critics=critics,
-        behaviour=behaviour,
-        log_multiplier=raised,
-        target_critics=moved(state.target_critics, critics.network, config.target_rate),
-        step=state.step + 1,
-    )
-    info = BEARInfo(
-        critic_loss, loss, model_loss, jnp.mean(values), jnp.max(values), apart, jnp.exp(raised.network)
-    )
-    return following, info
+    actor, loss, mean_mmd = state.actor.apply_gradient(optax.adam(config.actor_lr), actor_loss)
+    log_multiplier = update_multiplier(state.log_multiplier, mean_mmd, config)
+    info = td3.critic_info(critic_loss, q_values) | {
+        "actor_loss": loss,
+        "behavior_loss": model_loss,
+        "mmd": mean_mmd,  # to be held against ε
+        "lagrange_multiplier": jnp.exp(log_multiplier.params),
+    }
+    critics = critics.update_target(config.tau)
+    return BEARState(actor, critics, behavior, log_multiplier, state.step + 1), info
 
 
-def behaviour_loss(model: Behaviour, batch: Batch, key: PRNGKeyArray) -> Float[Array, ""]:
-    """What the model of the logged actions is learned by."""
-    return vae_loss(model, batch, key) if isinstance(model, ActionVAE) else imitation_loss(model, batch)
-
-
-def raise_multiplier(
-    log_multiplier: Learner[Float[Array, ""]], apart: Float[Array, ""], config: BEARConfig
-) -> Learner[Float[Array, ""]]:
-    """One step up where the discrepancy is above its threshold, down where it is below, within the limits."""
-    raised, _, _ = log_multiplier.descend(
-        optax.adam(config.multiplier_rate), lambda m: (-jnp.exp(m) * (apart - config.threshold), None)
-    )
-    return Learner(jnp.clip(raised.network, *LOG_MULTIPLIERS), raised.optimiser)
-
-
-def discrepancy(
-    x: Float[Array, "n B A"], y: Float[Array, "m B A"], kernel: Kernel, bandwidth: float
-) -> Float[Array, "B"]:
-    """MMD between two sets of actions a state; a little is added under the root, whose slope at 0 is infinite."""
-    size = jnp.square if kernel == "gaussian" else jnp.abs
-
-    def likeness(x: Array, y: Array) -> Array:
-        apart = jnp.sum(size(x[:, None] - y[None]), axis=-1)
-        return jnp.mean(jnp.exp(-apart / (2 * bandwidth)), axis=(0, 1))
-
-    return jnp.sqrt(jnp.maximum(likeness(x, x) + likeness(y, y) - 2 * likeness(x, y), 0.0) + 1e-6)
-
-
-def act(state: BEARState, observations: Float[Array, "B *S"]) -> Float[Array, "B A"]:
+class BEARPolicy(eqx.Module):
     """The best of the policy's samples."""
-    noise = jax.random.normal(fixed_key(), (CANDIDATES, 1, state.actor.network.space.width))
-    return best_of(
-        state.critics.network.first, observations, state.actor.network.at(observations, noise).actions
-    )
+
+    actor: SquashedGaussian
+    critic: Critic
+
+    def __call__(self, observations: Float[Array, "B *S"]) -> Float[Array, "B A"]:
+        """The sample that Q₁ values most."""
+        noise = jax.random.normal(fixed_key(), (NUM_CANDIDATES, 1, self.actor.space.width))
+        samples = self.actor.actions_from_noise(observations, noise)
+        return best_action(self.critic, observations, samples.actions)
+
+
+def policy(state: BEARState) -> BEARPolicy:
+    """The best of the policy's samples."""
+    return BEARPolicy(state.actor.params, state.critics.params.q1)

@@ -11,10 +11,10 @@ and ever harder the farther that is. The density chooses among several such plac
 
 The weights say whose evidence counts. D_i is the distance of the i-th state itself: with ρ > 0, evidence from states
 more alike counts for more, the state's own action for most. z_i is the value that the critic gives the i-th pair, less
-the mean over the k, in units of their deviation. Neighbours are alike in what they lead to, so where their values
+the mean over the k, in units of their deviation. Neighbors are alike in what they lead to, so where their values
 differ, their actions are the reason: with κ > 0 the better ones count for more.
 
-What the critic's target adds to the reward, `backed_up`:
+What the critic's target adds to the reward, `next_value_with_bonus`:
 
     contractive:  value:  γ Q̄ (1 + α e^{−βd}) / (1 + α)        others:  γ (Q̄ + α b)
     paper:        γ Q̄ + α b
@@ -23,7 +23,7 @@ With the bonus `value`, the printed sum has the gain γ + α e^{−βd} on Q̄: 
 Divided by its own weights it is a contraction for every α and β. The others do not multiply Q̄, and contract as they
 stand.
 
-Shapes: B rows, k neighbours.
+Shapes: B rows, k neighbors.
 """
 
 import math
@@ -34,91 +34,93 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 Bonus = Literal["mean", "density", "value", "exp", "penalty"]
-WEIGHED: tuple[Bonus, ...] = ("mean", "density")  # that look at all neighbours
+WEIGHTED: tuple[Bonus, ...] = ("mean", "density")  # these look at all neighbors
 CriticForm = Literal["contractive", "paper"]
 
 
 def bonus(
     form: Bonus,
-    value: Float[Array, "B"],
+    q: Float[Array, "B"],
     distances: Float[Array, "B k"],
-    sharpness: float,
+    beta: float,
     log_weights: Float[Array, "B k"] | None = None,
 ) -> Float[Array, "B"]:
     """b(s, a), from Q̄(s, a) and the distances of (s, a) to the pairs logged nearby.
 
     Args:
       form: which bonus.
-      value: Q̄(s, a), for the bonus that multiplies it.
+      q: Q̄(s, a), for the bonus that multiplies it.
       distances: d_i.
-      sharpness: β.
+      beta: β.
       log_weights: log p_i, for the mean and the density; all alike by default.
     """
     if form == "mean":
         return mean_closeness(distances, log_weights)
     if form == "density":
-        return log_density(distances, sharpness, log_weights)
+        return log_density(distances, beta, log_weights)
     nearest = jnp.min(distances, axis=-1)
     if form == "penalty":
-        return 1.0 - jnp.exp(sharpness * nearest)
-    closeness = jnp.exp(-sharpness * nearest)
-    return value * closeness if form == "value" else closeness
+        return 1.0 - jnp.exp(beta * nearest)
+    closeness = jnp.exp(-beta * nearest)
+    return q * closeness if form == "value" else closeness
 
 
-def mean_closeness(
-    distances: Float[Array, "B k"], log_weights: Float[Array, "B k"] | None = None
-) -> Float[Array, "B"]:
+def mean_closeness(distances: Float[Array, "B k"], log_weights: Float[Array, "B k"] | None = None) -> Float[Array, "B"]:
     """−½ Σ_i p_i d_i²."""
     weights = 1.0 / distances.shape[-1] if log_weights is None else jnp.exp(log_weights)
     return -0.5 * jnp.sum(weights * jnp.square(distances), axis=-1)
 
 
 def log_density(
-    distances: Float[Array, "B k"], sharpness: float, log_weights: Float[Array, "B k"] | None = None
+    distances: Float[Array, "B k"], beta: float, log_weights: Float[Array, "B k"] | None = None
 ) -> Float[Array, "B"]:
-    """(1/β) log Σ_i p_i e^{−β d_i² / 2}: at most 0, and 0 only where all neighbours that count are at distance 0."""
+    """(1/β) log Σ_i p_i e^{−β d_i² / 2}: at most 0, and 0 only where all neighbors that count are at distance 0."""
     if log_weights is None:
         log_weights = jnp.full_like(distances, -math.log(distances.shape[-1]))
-    exponents = log_weights - 0.5 * sharpness * jnp.square(distances)
-    return jax.nn.logsumexp(exponents, axis=-1) / sharpness
+    exponents = log_weights - 0.5 * beta * jnp.square(distances)
+    return jax.nn.logsumexp(exponents, axis=-1) / beta
 
 
 def log_weights(
-    values: Float[Array, "B k"], apart: Float[Array, "B k"], sway: float, focus: float
+    q_values: Float[Array, "B k"],
+    state_distances_sq: Float[Array, "B k"],
+    value_temperature: float,
+    state_kernel: float,
 ) -> Float[Array, "B k"]:
-    """Log p_i, from the critic's values of the logged pairs and the squared distances D_i² of their states.
+    """Computes log p_i from the critic's values of the logged pairs and the distances of their states.
 
     Args:
-      values: of the pairs; only how they differ within a row counts.
-      apart: D_i².
-      sway: κ.
-      focus: ρ.
+      q_values: values of the pairs; only how they differ within a row counts.
+      state_distances_sq: D_i².
+      value_temperature: κ.
+      state_kernel: ρ.
     """
-    return jax.nn.log_softmax(sway * standard_scores(values) - 0.5 * focus * apart, axis=-1)
+    scores = value_temperature * standard_scores(q_values)
+    return jax.nn.log_softmax(scores - 0.5 * state_kernel * state_distances_sq, axis=-1)
 
 
 def standard_scores(values: Float[Array, "*B k"]) -> Float[Array, "*B k"]:
     """Values less their mean, in units of their deviation, over the last axis; zeros where all are alike."""
-    centred = values - jnp.mean(values, axis=-1, keepdims=True)
-    deviation = jnp.sqrt(jnp.mean(jnp.square(centred), axis=-1, keepdims=True))
-    return centred / jnp.maximum(deviation, 1e-6)
+    centered = values - jnp.mean(values, axis=-1, keepdims=True)
+    deviation = jnp.sqrt(jnp.mean(jnp.square(centered), axis=-1, keepdims=True))
+    return centered / jnp.maximum(deviation, 1e-6)
 
 
-def backed_up(
+def next_value_with_bonus(
     form: Bonus,
-    critic: CriticForm,
-    value: Float[Array, "B"],
+    critic_form: CriticForm,
+    q: Float[Array, "B"],
     distances: Float[Array, "B k"],
     *,
     discount: float,
     weight: float,
-    sharpness: float,
+    beta: float,
     log_weights: Float[Array, "B k"] | None = None,
 ) -> Float[Array, "B"]:
     """What the target adds to the reward where the process went on; `weight` is α_c, the others as for `bonus`."""
-    earned = bonus(form, value, distances, sharpness, log_weights)
-    if critic == "paper":
-        return discount * value + weight * earned
+    earned = bonus(form, q, distances, beta, log_weights)
+    if critic_form == "paper":
+        return discount * q + weight * earned
     if form == "value":
-        return discount * (value + weight * earned) / (1.0 + weight)
-    return discount * (value + weight * earned)
+        return discount * (q + weight * earned) / (1.0 + weight)
+    return discount * (q + weight * earned)

@@ -7,36 +7,36 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from ploff.agents import td3
-from ploff.agents.actor_critic import Activation
-from ploff.agents.log import Log
-from ploff.agents.td3 import Seen, TD3Config, TD3Info, TD3State
-from ploff.settings import not_negative
+from ploff.agents.dataset import OfflineDataset
+from ploff.agents.td3 import CriticStep, Info, TD3Config, TD3State
+from ploff.networks import Activation
 from ploff.transitions import RewardScale
+from ploff.utils.config import check_not_negative
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TD3BCConfig(TD3Config):
-    """As published: α = 2.5 on standardised observations."""
+    """As published: α = 2.5 on normalized observations."""
 
     activation: Activation = "relu"
-    rewards: RewardScale = "own"
-    value_weight: float = 2.5  # α: of the normalised value against imitation
+    reward_scale: RewardScale = "none"
+    alpha: float = 2.5  # α: weight of the normalized value against imitation
 
     def __post_init__(self):
         super().__post_init__()
-        not_negative(self, "value_weight")
+        check_not_negative(self, "alpha")
 
 
-init, act = td3.init, td3.act
+init, policy = td3.init, td3.policy
 
 
-def update(state: TD3State, log: Log, key: PRNGKeyArray, config: TD3BCConfig) -> tuple[TD3State, TD3Info]:
+def update(state: TD3State, dataset: OfflineDataset, key: PRNGKeyArray, config: TD3BCConfig) -> tuple[TD3State, Info]:
     """One step of TD3 with the actor's loss −λ Q + |π(s) − a|², λ = α / mean|Q|."""
-    space = log.data.action_space
+    space = dataset.data.action_space
 
-    def objective(seen: Seen, actions: Array, value: Array, slope: Array) -> tuple[Array, Array]:
-        apart = jnp.mean(jnp.square(space.to_unit(actions) - space.to_unit(seen.batch.actions)))
-        weight = config.value_weight / jnp.mean(jnp.abs(jax.lax.stop_gradient(value)))
-        return apart - weight * jnp.mean(value), jnp.zeros(())
+    def actor_loss(step: CriticStep, actions: Array, q: Array, q_grad: Array) -> tuple[Array, Info]:
+        imitation = jnp.mean(jnp.square(space.to_unit(actions) - space.to_unit(step.batch.actions)))
+        weight = config.alpha / jnp.mean(jnp.abs(jax.lax.stop_gradient(q)))
+        return imitation - weight * jnp.mean(q), {}
 
-    return td3.step(state, log, key, config, objective=objective)
+    return td3.update_with(state, dataset, key, config, actor_loss_fn=actor_loss)

@@ -6,20 +6,22 @@ from typing import Annotated
 
 import tyro
 
+from ploff.commands import Unset
+
 
 @dataclasses.dataclass
 class Benchmark:
-    """Run a suite: tasks × methods × settings × seeds. Run again, it finishes what is missing."""
+    """Run a suite of tasks and methods; run again, it finishes what is missing."""
 
     suite: Annotated[pathlib.Path, tyro.conf.Positional]
-    """A TOML file; those in `reproduce/` are examples."""
-    out: pathlib.Path | None = None
-    """Folder of results, by default runs/NAME."""
+    """TOML file of the suite; those in `reproduce/` are examples."""
+    out: Unset[pathlib.Path] = None
+    """Folder of results; by default runs/NAME."""
     dry_run: bool = False
-    """Only say what would be run and downloaded, and how long it would take."""
-    workers: int | None = None
-    """Worker processes on this machine, by default one a core."""
-    ray: str | None = None
+    """Only print what would be run and downloaded, and how long it would take."""
+    workers: Unset[int] = None
+    """Worker processes on this machine, by default one per core."""
+    ray: Unset[str] = None
     """Address of a Ray cluster to run on instead, or `auto` (extra `ray`)."""
 
     def run(self) -> None:
@@ -27,10 +29,10 @@ class Benchmark:
         from rich.console import Console
         from rich.markdown import Markdown
 
-        from ploff.benchmark import run, tables
-        from ploff.benchmark.suite import read_suite
-        from ploff.cores import available_cores
-        from ploff.errors import PloffError
+        from ploff.experiments import run_suite, tables
+        from ploff.experiments.suite import read_suite
+        from ploff.utils.cores import available_cores
+        from ploff.utils.errors import PloffError
 
         if self.workers is not None and self.ray is not None:
             raise PloffError("--workers counts processes on this machine; a Ray cluster counts its own")
@@ -38,13 +40,14 @@ class Benchmark:
         out = self.out or pathlib.Path("runs") / suite.name
         console = Console(highlight=False)
         if self.dry_run:
-            for line in run.describe(suite, out, self.workers or len(available_cores())):
+            for line in run_suite.describe(suite, out, self.workers or len(available_cores())):
                 console.print(line, markup=False, soft_wrap=True)
             return
-        outcome = run.run_suite(suite, out, workers=self.workers, ray=self.ray)
-        run.show(outcome)
+        outcome = run_suite.run_suite(suite, out, workers=self.workers, ray=self.ray)
+        run_suite.report_outcome(outcome)
         for table in (tables.score_table(outcome.results), tables.summary_table(outcome.results)):
             console.print(Markdown(f"**{table.title}**\n\n{table.markdown()}"))
-        console.print(f"{out}: results.jsonl, scores.csv, table.csv, table.tex, tables.md", markup=False)
+        console.print(f"{out}: evaluations.csv, scores.csv, table.csv, table.tex, tables.md", markup=False)
+        console.print(f"next: `ploff report {out}` draws it all", markup=False)
         if outcome.failures:
             raise PloffError(f"{len(outcome.failures)} job(s) failed; the same command tries them again")

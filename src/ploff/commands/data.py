@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from ploff.commands import Unset
+
 Format = Literal["d4rl", "minari", "npz", "parquet", "csv"]
 Name = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
 Target = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
@@ -18,7 +20,7 @@ class List:
     """List the datasets that have a name: bundled, on this disk, and the paper's."""
 
     def run(self) -> None:
-        """Prints one line a dataset."""
+        """Prints one line per dataset."""
         from rich.table import Table
 
         from ploff.datasets import list_datasets
@@ -35,17 +37,20 @@ class List:
 class Reading:
     """What a file may leave open."""
 
-    horizon: int | None = None  # steps after which an episode was cut, where the file does not mark it
-    action_low: tuple[float, ...] | None = None  # lower bounds of the actions, one for all or one a dimension
-    action_high: tuple[float, ...] | None = None  # upper bounds
-    choices: int | None = None  # number of actions, where they are choices
-    columns: tyro.conf.UseAppendAction[
-        tuple[tuple[str, ...], ...]
-    ] = ()  # a table's columns, as observations=speed,angle actions=force
+    horizon: Unset[int] = None
+    """Steps after which an episode was cut, where the file does not mark it."""
+    action_low: Unset[tuple[float, ...]] = None
+    """Lower bounds of the actions, one for all dimensions or one for each."""
+    action_high: Unset[tuple[float, ...]] = None
+    """Upper bounds of the actions."""
+    choices: Unset[int] = None
+    """Number of actions, where they are discrete."""
+    columns: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
+    """Columns of a table, as in observations=speed,angle actions=force."""
 
     def options(self) -> dict[str, Any]:
         """Keywords for `ploff.datasets.load`."""
-        from ploff.errors import DataError
+        from ploff.utils.errors import DataError
 
         chosen = {}
         for column in itertools.chain(*self.columns):
@@ -63,9 +68,9 @@ class Show(Reading):
 
     name: Name
     """A file, a Minari folder, or a name that `ploff data list` shows."""
-    format: Format | None = None
+    format: Unset[Format] = None
     """The file's format, if it does not show it."""
-    environment: str | None = None
+    environment: Unset[str] = None
     """Where a policy is to be tried."""
 
     def run(self) -> None:
@@ -76,7 +81,7 @@ class Show(Reading):
 
         from ploff.datasets import load
         from ploff.datasets.summary import summary
-        from ploff.errors import PloffWarning
+        from ploff.utils.errors import PloffWarning
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PloffWarning)
@@ -98,11 +103,11 @@ class Convert(Reading):
     """What `ploff data show` takes."""
     target: Target
     """FILE.hdf5, .npz, .parquet or .csv; a folder, with --format minari; or minari:NAME-v0."""
-    format: Format | None = None
+    format: Unset[Format] = None
     """The target's format, if its suffix does not show it."""
-    source_format: Format | None = None
+    source_format: Unset[Format] = None
     """The source's format, likewise."""
-    environment: str | None = None
+    environment: Unset[str] = None
     """Where a policy is to be tried, to be written into the target."""
     force: bool = False
     """Replace what is there."""
@@ -133,13 +138,13 @@ class Collect:
     """FILE.hdf5, .npz, .parquet or .csv."""
     policy: str = "random"
     """Who acts: `random`, a run folder that `ploff train` made, or a policy's file."""
-    noise: float | None = None
+    noise: Unset[float] = None
     """Deviation of the noise on a policy's actions, in units of half an action's range."""
-    train: int | None = None
+    train: Unset[int] = None
     """Train TD3 for so many steps in the environment instead, and log them all; policies are kept beside the log."""
-    snapshot_every: int | None = None
+    snapshot_every: Unset[int] = None
     """Steps between the policies that are kept, with --train; 10,000 unless it is given."""
-    transitions: int | None = None
+    transitions: Unset[int] = None
     """How many to log, without --train; 10,000 unless it is given."""
     seed: int = 0
     """Decides the episodes and the policy's actions."""
@@ -159,9 +164,9 @@ class Collect:
             raise KeyboardInterrupt(f"interrupted: {len(transitions):,} transitions were logged")
 
     def _collected(self):
-        from ploff.collection import collect
-        from ploff.errors import PloffError
-        from ploff.pipeline import load_policy
+        from ploff.environments.collection import collect
+        from ploff.experiments import load_policy
+        from ploff.utils.errors import PloffError
 
         if self.snapshot_every is not None:
             raise PloffError("--snapshot-every is for --train: nothing is learned without it")
@@ -176,8 +181,8 @@ class Collect:
         )
 
     def _learned(self):
-        from ploff.errors import PloffError
-        from ploff.online import OnlineTraining, learn_online
+        from ploff.agents.online import OnlineTraining, learn_online
+        from ploff.utils.errors import PloffError
 
         if self.policy != "random" or self.noise is not None or self.transitions is not None:
             raise PloffError(

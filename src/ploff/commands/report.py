@@ -9,22 +9,22 @@ import tyro
 
 @dataclasses.dataclass
 class Report:
-    """Write one self-contained HTML page about runs: tables, curves, the metric, pictures of states."""
+    """Write one HTML page about runs: tables, curves, the metric, states."""
 
     runs: Annotated[tuple[pathlib.Path, ...], tyro.conf.Positional]
-    """What `ploff train` or `ploff benchmark` made: run folders, folders of them, folders of suites."""
+    """Folders that `ploff train` or `ploff benchmark` made."""
     out: pathlib.Path = pathlib.Path("report.html")
-    """The page."""
+    """HTML file to write."""
     pictures: bool = True
-    """Draw states and their nearest ones, for locomotion."""
+    """Draw states and their nearest neighbors, for locomotion."""
 
     def run(self) -> None:
         """Gathers, draws, and writes."""
-        from ploff.errors import PloffError
-        from ploff.progress import console
         from ploff.report import write_report
+        from ploff.utils.errors import PloffError
+        from ploff.utils.progress import say
 
         if not self.runs:
             raise PloffError("name at least one folder that `ploff train` or `ploff benchmark` made")
         path = write_report(self.runs, self.out, pictures=self.pictures)
-        console.print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)", highlight=False)
+        say(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")

@@ -6,63 +6,70 @@ from typing import Annotated, Literal
 
 import tyro
 
+from ploff.commands import Unset
 from ploff.commands.data import Reading
 
 
 @dataclasses.dataclass
 class Train(Reading):
-    """Train a policy on a log. Run again with the same --out, it goes on where it stopped."""
+    """Train a policy on a log. Run again with the same --out, it resumes."""
 
-    dataset: Annotated[str, tyro.conf.Positional]
-    """A name that `ploff data list` shows, or a file."""
+    dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+    """A file, or a name that `ploff data list` shows."""
     out: pathlib.Path
-    """Run folder: config.json, metric, neighbours, and a folder a seed."""
+    """Folder of results; it is made if it is not there."""
     method: str = "ploff"
-    """One of `ploff.agents.METHODS`; several, parted by commas, are trained side by side and compared."""
+    """A method that `ploff methods` lists; several, separated by commas, are trained side by side and compared."""
     preset: Literal["default", "paper", "quick"] = "default"
-    """paper: as printed, and as long; quick: a first look."""
-    steps: int | None = None
-    """Updates of the policy."""
+    """paper: settings as printed, and as long; quick: a first look in minutes."""
+    steps: Unset[int] = None
+    """Number of training steps."""
     seeds: int = 1
-    """How many."""
+    """Number of seeds; each is a run of its own."""
     first_seed: int = 0
-    """The first of them."""
+    """The first seed."""
     set: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
-    """Settings as NAME=VALUE, several behind one --set or each behind its own: the method's, the metric's as
-    metric.NAME, one of several methods' as METHOD.NAME."""
-    environment: str | None = None
-    """Where a policy is to be tried; by default where the log comes from. `none`: nowhere."""
-    metric: pathlib.Path | None = None
-    """Another run folder, to share its metric and neighbours."""
-    metric_steps: int | None = None
-    """Of learning the metric, at most."""
-    physics: Literal["d4rl", "gymnasium"] | None = None
-    """Whose physics, where an environment has both; by default the log's."""
-    evaluate_every: int | None = None
+    """Settings as NAME=VALUE: the method's (`ploff methods NAME` lists them), the metric's as metric.NAME, one of
+    several methods' as METHOD.NAME."""
+    environment: Unset[str] = None
+    """Environment to evaluate in; by default the log's own. `none`: nowhere."""
+    metric: Unset[pathlib.Path] = None
+    """Folder of `ploff metric` or `ploff train` whose metric is used instead of learning one."""
+    metric_steps: Unset[int] = None
+    """Maximum number of steps of metric learning."""
+    physics: Unset[Literal["d4rl", "gymnasium"]] = None
+    """Physics of the environment, where it has both; by default the log's."""
+    evaluate_every: Unset[int] = None
     """Steps between evaluations."""
-    episodes: int | None = None
-    """Of an evaluation."""
-    log: Literal["tensorboard", "wandb"] | None = None
-    """Where the numbers go beside the CSV files (extras `tensorboard`, `wandb`)."""
+    episodes: Unset[int] = None
+    """Episodes per evaluation."""
+    logger: Unset[Literal["tensorboard", "wandb"]] = None
+    """Also write the numbers to TensorBoard or Weights & Biases (extras `tensorboard`, `wandb`)."""
 
     def run(self) -> None:
         """Trains, and prints the summary."""
         from rich.console import Console
 
-        from ploff import pipeline
+        from ploff.experiments import compare
+        from ploff.experiments.summary import next_steps, summary_table
+        from ploff.utils.config import read_assignments
+        from ploff.utils.progress import say
 
-        methods = self.method.split(",")
         options = {name: getattr(self, name) for name in SAME_NAMES}
-        options["settings"] = pipeline.assignments([one for several in self.set for one in several])
-        options["seeds"] = range(self.first_seed, self.first_seed + self.seeds)
-        options["reading"] = self.options()
-        if len(methods) == 1:
-            runs = [pipeline.train(self.dataset, methods[0], out=self.out, **options)]
-        else:
-            runs = pipeline.compare(self.dataset, methods, out=self.out, **options)
-        Console(highlight=False).print(pipeline.summary(runs))
+        runs = compare(
+            self.dataset,
+            self.method.split(","),
+            out=self.out,
+            settings=read_assignments(one for several in self.set for one in several),
+            seeds=range(self.first_seed, self.first_seed + self.seeds),
+            reading=self.options(),
+            **options,
+        )
+        Console(highlight=False).print(summary_table(runs))
+        for line in next_steps(runs, str(self.out)):
+            say(line)
 
 
 SAME_NAMES = (
-    "steps", "preset", "metric", "metric_steps", "environment", "physics", "evaluate_every", "episodes", "log",
+    "steps", "preset", "metric", "metric_steps", "environment", "physics", "evaluate_every", "episodes", "logger",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Disk or network → Transitions, and back; one module a format.
+"""Disk or network → Transitions, and back; one module per format.
 
 transitions = ploff.datasets.load("hopper-medium-v2.hdf5")
 ploff.datasets.save(transitions, "hopper-medium.npz")
@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ploff import checks
-from ploff.datasets.catalogue import Entry, find_file, list_datasets, minari_id, paper_name, where_to_put
-from ploff.datasets.rows import Options
-from ploff.errors import DataError, UnknownNameError
-from ploff.storage import replacing
+from ploff.datasets import validate
+from ploff.datasets.assemble import Options
+from ploff.datasets.catalog import Entry, find_file, list_datasets, minari_id, paper_name, where_to_put
 from ploff.transitions import Transitions
+from ploff.utils.errors import DataError, UnknownNameError
+from ploff.utils.files import atomic_write
 
 __all__ = ["Entry", "check_target", "convert", "is_place", "list_datasets", "load", "save"]
 
-MODULES = {"d4rl": "d4rl", "minari": "minari_format", "npz": "npz", "parquet": "table", "csv": "table"}
+MODULES = {"d4rl": "d4rl", "minari": "minari", "npz": "npz", "parquet": "table", "csv": "table"}
 SUFFIXES = {".hdf5": "d4rl", ".h5": "d4rl", ".npz": "npz", ".parquet": "parquet", ".csv": "csv"}
 BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "d4rl", b"PK\x03\x04": "npz", b"PAR1": "parquet"}
 MINARI_PREFIX = "minari:"
@@ -69,11 +69,7 @@ def load(
 
 
 def save(
-    transitions: Transitions,
-    path: str | os.PathLike[str],
-    *,
-    format: str | None = None,
-    overwrite: bool = False,
+    transitions: Transitions, path: str | os.PathLike[str], *, format: str | None = None, overwrite: bool = False
 ) -> pathlib.Path:
     """Writes a dataset as it was logged, whole or not at all, and returns its place.
 
@@ -88,7 +84,7 @@ def save(
     if format == "minari":
         _module(format).write(transitions, path)
     else:
-        with replacing(path) as partial:
+        with atomic_write(path) as partial:
             _module(format).write(transitions, partial)
     return path
 
@@ -127,19 +123,17 @@ def check_target(
 
 def format_of(path: pathlib.Path) -> str:
     """A file's format, by its first bytes and its suffix, which must not contradict each other."""
-    from ploff.datasets import minari_format
+    from ploff.datasets import minari
 
-    if path.is_dir() and minari_format.is_dataset(path):
+    if path.is_dir() and minari.is_dataset(path):
         return "minari"
-    checks.check_file(path)
+    validate.check_file(path)
     with open(path, "rb") as file:
         beginning = file.read(8)
     content = next((kind for magic, kind in BEGINNINGS.items() if beginning.startswith(magic)), None)
     named = SUFFIXES.get(path.suffix.lower())
     if named is None and content is None:
-        raise DataError(
-            f"{path} is of no format that ploff reads; it reads {_suffixes()} and Minari's folders"
-        )
+        raise DataError(f"{path} is of no format that ploff reads; it reads {_suffixes()} and Minari's folders")
     if named is None:
         return str(content)
     if content is None and named != "csv":
@@ -153,52 +147,48 @@ def format_of(path: pathlib.Path) -> str:
 
 def is_place(path: pathlib.Path) -> bool:
     """Whether a dataset lies there; the folder of a run may be called like its dataset."""
-    from ploff.datasets import minari_format
+    from ploff.datasets import minari
 
-    return path.is_file() or minari_format.is_dataset(path)
+    return path.is_file() or minari.is_dataset(path)
 
 
 def _locate(name: str, format: str | None) -> pathlib.Path:
     """The file or folder that a name means."""
-    from ploff.datasets import minari_format
+    from ploff.datasets import minari
 
     if name.startswith(MINARI_PREFIX):
-        return minari_format.download(name.removeprefix(MINARI_PREFIX))
+        return minari.download(name.removeprefix(MINARI_PREFIX))
     path = pathlib.Path(name)
     if is_place(path):
         return path
     found = find_file(name) if format in (None, "d4rl") else None
     if found is not None:
         return found
-    if name in minari_format.local():
-        return minari_format.root() / name
+    if name in minari.local():
+        return minari.root() / name
     if path.suffix.lower() in SUFFIXES or path.exists():
-        checks.check_file(path)
-    if minari_format.may_be_served(name):
-        return minari_format.download(name)
+        validate.check_file(path)
+    if minari.may_be_served(name):
+        return minari.download(name)
     if (known := paper_name(name)) is not None:
         served = minari_id(known)
         other = f", or load {served!r} from Minari" if served else ""
         raise DataError(f"{name} is not here: {where_to_put(name)}{other}")
     known = [entry.name for entry in list_datasets()]
-    raise UnknownNameError(
-        "dataset", name, known, "(`ploff data list` shows all; a file is given by its path)"
-    )
+    raise UnknownNameError("dataset", name, known, "(`ploff data list` shows all; a file is given by its path)")
 
 
 def _target(name: str, format: str | None) -> tuple[pathlib.Path, str]:
-    from ploff.datasets import minari_format
+    from ploff.datasets import minari
 
     if format is not None and format not in MODULES:
         raise UnknownNameError("format", format, MODULES)
     if name.startswith(MINARI_PREFIX):
-        return minari_format.root() / name.removeprefix(MINARI_PREFIX), "minari"
+        return minari.root() / name.removeprefix(MINARI_PREFIX), "minari"
     path = pathlib.Path(name)
     named = format or SUFFIXES.get(path.suffix.lower())
     if named is None:
-        raise DataError(
-            f"cannot tell a format from {name!r}; end it in {_suffixes()}, or give --format minari"
-        )
+        raise DataError(f"cannot tell a format from {name!r}; end it in {_suffixes()}, or give --format minari")
     return path, named
 
 

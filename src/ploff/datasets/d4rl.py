@@ -1,6 +1,6 @@
 """D4RL's HDF5 layout, in all its versions.
 
-One row a transition in `observations`, `actions`, `rewards`, `terminals`; since v1 also `timeouts`; in the
+One row per transition in `observations`, `actions`, `rewards`, `terminals`; since v1 also `timeouts`; in the
 locomotion files `next_observations`; further arrays under `infos/`; the policy that acted under `metadata/`,
 which is not read. A file without `timeouts` was cut at its task's horizon, counted since the last end.
 
@@ -13,13 +13,21 @@ import pathlib
 import h5py
 import numpy as np
 
-from ploff import checks
 from ploff.actions import ActionSpace
-from ploff.datasets import catalogue
+from ploff.datasets import catalog, validate
+from ploff.datasets.assemble import (
+    REQUIRED,
+    Options,
+    Rows,
+    arrays_as_written,
+    assemble,
+    describe,
+    next_observations_if_needed,
+    read_description,
+)
 from ploff.datasets.hdf5 import StoredRows, open_file
-from ploff.datasets.rows import REQUIRED, Options, Rows, as_written, assemble, describe, following, recall
-from ploff.errors import DataError
 from ploff.transitions import Origin, Transitions
+from ploff.utils.errors import DataError
 
 CHUNK_BYTES = 262_144
 
@@ -29,12 +37,10 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
     with open_file(path) as file:
         stored = {name: StoredRows(item) for name, item in file.items() if isinstance(item, h5py.Dataset)}
         if "episode_0" in file:
-            raise DataError(
-                f"{path} is the inside of a Minari dataset; give the dataset's folder or its name"
-            )
-        checks.check_present(str(path), REQUIRED, stored)
+            raise DataError(f"{path} is the inside of a Minari dataset; give the dataset's folder or its name")
+        validate.check_present(str(path), REQUIRED, stored)
         known = stored.get("next_observations_known")
-        origin, action_space = _told(file, path, stored["actions"].shape[1:])
+        origin, action_space = _metadata(file, path, stored["actions"].shape[1:])
         return assemble(
             Rows(
                 source=str(path),
@@ -44,19 +50,17 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
                 infos=_infos(file) if options.infos else {},
                 action_space=action_space,
                 origin=origin,
-                horizon=catalogue.HORIZONS.get(origin.environment or ""),
+                horizon=catalog.horizon_of(origin.environment),
             ),
             options,
         )
 
 
-def _told(
-    file: h5py.File, path: pathlib.Path, action_shape: tuple[int, ...]
-) -> tuple[Origin, ActionSpace | None]:
+def _metadata(file: h5py.File, path: pathlib.Path, action_shape: tuple[int, ...]) -> tuple[Origin, ActionSpace | None]:
     """What the attributes say, else what the file's name does."""
     if "ploff" in file.attrs:
-        return recall(str(file.attrs["ploff"]))
-    return catalogue.told_by_name(str(file.attrs.get("name", path.stem)), action_shape)
+        return read_description(str(file.attrs["ploff"]))
+    return catalog.described_by_name(str(file.attrs.get("name", path.stem)), action_shape)
 
 
 def _infos(file: h5py.File) -> dict[str, np.ndarray]:
@@ -74,8 +78,8 @@ def _infos(file: h5py.File) -> dict[str, np.ndarray]:
 
 def write(transitions: Transitions, path: pathlib.Path) -> None:
     """Writes D4RL's newest layout; `next_observations` only where they tell more than the rows do."""
-    arrays = as_written(transitions)
-    successors, known = following(transitions)
+    arrays = arrays_as_written(transitions)
+    successors, known = next_observations_if_needed(transitions)
     if successors is not None:
         arrays["next_observations"] = successors.reshape(arrays["observations"].shape)
     if known is not None:
@@ -83,9 +87,7 @@ def write(transitions: Transitions, path: pathlib.Path) -> None:
     arrays |= {f"infos/{name}": np.asarray(values) for name, values in transitions.infos.items()}
     with h5py.File(path, "w") as file:
         for name, values in arrays.items():
-            file.create_dataset(
-                name, data=values, chunks=_chunks(values), compression="gzip", compression_opts=1
-            )
+            file.create_dataset(name, data=values, chunks=_chunks(values), compression="gzip", compression_opts=1)
         file.attrs["name"] = transitions.origin.name
         file.attrs["ploff"] = describe(transitions)
 

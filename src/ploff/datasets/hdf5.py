@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import h5py
 import numpy as np
 
-from ploff.cores import available_cores
-from ploff.errors import DataError
+from ploff.utils.cores import available_cores
+from ploff.utils.errors import DataError
 
 BLOCK_ROWS = 131_072  # rows in memory at a time, at least, when an array is only looked through
 
@@ -62,9 +62,7 @@ class StoredRows:
                 rows[...] = self._dataset[start:stop]
         except (OSError, zlib.error, ValueError) as error:
             name = f"{self._dataset.file.filename}: {str(self._dataset.name).lstrip('/')}"
-            raise DataError(
-                f"{name} is damaged near row {start} ({error}); download or copy it again"
-            ) from None
+            raise DataError(f"{name} is damaged near row {start} ({error}); download or copy it again") from None
         return rows
 
     def _inflate(self, rows: np.ndarray, start: int, stop: int) -> None:
@@ -84,9 +82,7 @@ class StoredRows:
             if shuffled:
                 content = np.ascontiguousarray(content.reshape(kind.itemsize, -1).T)
             chunk = content.reshape(-1).view(kind).reshape(self._chunk)
-            place = rows[
-                : self._chunk[0], *(slice(c, c + n) for c, n in zip(corner[1:], self._chunk[1:], strict=True))
-            ]
+            place = rows[: self._chunk[0], *(slice(c, c + n) for c, n in zip(corner[1:], self._chunk[1:], strict=True))]
             place[...] = chunk[tuple(map(slice, place.shape))]
 
 

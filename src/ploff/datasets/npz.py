@@ -2,7 +2,7 @@
 
 ploff's hold the container as it is: every state once in `observations`, the rows of the successors in
 `successors` (see `ploff.transitions`), further arrays as `infos/NAME`, origin and action space as JSON in
-`ploff`. An archive without `successors` holds one row a transition, with or without `next_observations` and
+`ploff`. An archive without `successors` holds one row per transition, with or without `next_observations` and
 `timeouts`.
 """
 
@@ -11,11 +11,10 @@ import zipfile
 
 import numpy as np
 
-from ploff import checks
-from ploff.datasets import catalogue
-from ploff.datasets.rows import REQUIRED, Options, Rows, as_written, assemble, describe, recall
-from ploff.errors import DataError
+from ploff.datasets import catalog, validate
+from ploff.datasets.assemble import REQUIRED, Options, Rows, arrays_as_written, assemble, describe, read_description
 from ploff.transitions import UNKNOWN, Transitions
+from ploff.utils.errors import DataError
 
 
 def read(path: pathlib.Path, options: Options) -> Transitions:
@@ -31,12 +30,12 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
 
 def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options: Options) -> Transitions:
     """Transitions from the arrays of an archive."""
-    checks.check_present(source, REQUIRED, content)
+    validate.check_present(source, REQUIRED, content)
     arrays = {key: content[key] for key in (*REQUIRED, "timeouts") if key in content}
     if "ploff" in content:
-        origin, action_space = recall(str(content["ploff"]))
+        origin, action_space = read_description(str(content["ploff"]))
     else:
-        origin, action_space = catalogue.told_by_name(name, content["actions"].shape[1:])
+        origin, action_space = catalog.described_by_name(name, content["actions"].shape[1:])
     rows = Rows(
         source=source,
         arrays=arrays,
@@ -44,11 +43,11 @@ def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options:
         infos={key.removeprefix("infos/"): content[key] for key in content if key.startswith("infos/")},
         origin=origin,
         action_space=action_space,
-        horizon=catalogue.HORIZONS.get(origin.environment or ""),
+        horizon=catalog.horizon_of(origin.environment),
     )
     if "successors" in content:
         successors, states = content["successors"], arrays["observations"]
-        checks.check_successors(source, successors, len(states))
+        validate.check_successors(source, successors, len(states))
         arrays["observations"] = states[: len(arrays["rewards"])]
         rows.next_observations, rows.known = states[successors], successors != UNKNOWN
     return assemble(rows, options)
@@ -56,7 +55,7 @@ def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options:
 
 def write(transitions: Transitions, path: pathlib.Path) -> None:
     """Writes the container as it is, compressed."""
-    arrays = as_written(transitions)
+    arrays = arrays_as_written(transitions)
     arrays["observations"] = np.asarray(transitions.observations)
     arrays["successors"] = np.asarray(transitions.successors)
     arrays["ploff"] = np.asarray(describe(transitions))

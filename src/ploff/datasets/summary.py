@@ -9,7 +9,7 @@ BINS = 24
 
 
 def summary(transitions: Transitions) -> list[tuple[str, str]]:
-    """Labelled lines: sizes, ranges, episodes, ends, and the normalised score of the data itself."""
+    """Labeled lines: sizes, ranges, episodes, ends, and the normalized score of the data itself."""
     t, count = transitions, len(transitions)
     states = np.asarray(t.observations)
     lengths, returns = t.episode_lengths(), t.episode_returns()
@@ -17,10 +17,7 @@ def summary(transitions: Transitions) -> list[tuple[str, str]]:
     last_is_marked = bool(t.terminals[-1] or t.timeouts[-1])
     unknown = int(np.sum(np.asarray(t.successors) == UNKNOWN))
     return [
-        (
-            "environment",
-            f"{t.origin.environment} ({t.origin.physics})" if t.origin.environment else "unknown",
-        ),
+        ("environment", f"{t.origin.environment} ({t.origin.physics})" if t.origin.environment else "unknown"),
         ("transitions", f"{count:,}"),
         ("states", f"{t.num_states:,}, each stored once; {t.nbytes() / 1e6:,.1f} MB in all"),
         ("observations", f"{_shape(t.observation_shape)} {states.dtype}, {_range(states[:count])}"),
@@ -32,7 +29,7 @@ def summary(transitions: Transitions) -> list[tuple[str, str]]:
         ("unknown successors", f"{unknown:,}"),
         ("episode lengths", _spread(lengths, "{:,.0f}")),
         ("returns", _spread(returns, "{:,.1f}")),
-        ("normalised score", _score(t, returns)),
+        ("normalized score", _score(t, returns)),
     ]
 
 
@@ -57,9 +54,7 @@ def _actions(transitions: Transitions) -> str:
 
 def _spread(values: np.ndarray, form: str) -> str:
     """Least, median, mean and greatest, with a histogram between the extremes."""
-    low, middle, mean, high = (
-        form.format(x) for x in (values.min(), np.median(values), values.mean(), values.max())
-    )
+    low, middle, mean, high = (form.format(x) for x in (values.min(), np.median(values), values.mean(), values.max()))
     text = f"{low} … {high}, median {middle}, mean {mean}"
     return text if values.min() == values.max() else f"{text}  {histogram(values)}"
 
@@ -76,6 +71,4 @@ def _score(transitions: Transitions, returns: np.ndarray) -> str:
     if references is None:
         return "no reference scores for this data"
     low, high = references
-    return (
-        f"{100 * (returns.mean() - low) / (high - low):.1f} (0 is a return of {low:g}, 100 one of {high:g})"
-    )
+    return f"{100 * (returns.mean() - low) / (high - low):.1f} (0 is a return of {low:g}, 100 one of {high:g})"

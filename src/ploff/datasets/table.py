@@ -1,4 +1,4 @@
-"""Tables: anybody's logs in Parquet or CSV, one row a step.
+"""Tables: anybody's logs in Parquet or CSV, one row per step.
 
 A field is a column of lists, or several columns with a common beginning (`obs_0`, `obs_1`, …; `state_speed`,
 `state_angle`), found by the names in CONVENTIONS, or named by the user. Columns with numbers are put in their
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ploff import checks
-from ploff.datasets.rows import Options, Rows, assemble, describe, following, recall
-from ploff.errors import DataError
+from ploff.datasets import validate
+from ploff.datasets.assemble import Options, Rows, assemble, describe, next_observations_if_needed, read_description
 from ploff.transitions import Origin, Transitions
+from ploff.utils.errors import DataError
 
 CONVENTIONS = {  # names that a field goes by, the likeliest first
     "observations": ("observations", "observation", "obs", "states", "state"),
@@ -33,7 +33,7 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
     """Reads a Parquet or CSV file."""
     table = _open(path)
     source, columns = str(path), find_columns(str(path), table.column_names, options)
-    checks.check_present(source, ("observations", "actions", "rewards"), columns, table.column_names)
+    validate.check_present(source, ("observations", "actions", "rewards"), columns, table.column_names)
     arrays = {
         field: _values(source, table, names, gaps=field == "next_observations")
         for field, names in columns.items()
@@ -49,7 +49,7 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
         following = known = None
     _add_flags(source, table, columns, arrays)
     metadata = (table.schema.metadata or {}).get(b"ploff")
-    origin, action_space = recall(metadata.decode()) if metadata else (Origin(name=path.stem), None)
+    origin, action_space = read_description(metadata.decode()) if metadata else (Origin(name=path.stem), None)
     used = {name for names in columns.values() for name in names}
     others = [field.name for field in table.schema if field.name not in used and _is_numeric(field.type)]
     rows = Rows(
@@ -84,7 +84,7 @@ def find_columns(source: str, present: Sequence[str], options: Options) -> dict[
     found = {}
     for field, conventions in CONVENTIONS.items():
         chosen = list(options.columns.get(field, ()))
-        checks.check_present(source, chosen, present)
+        validate.check_present(source, chosen, present)
         names = chosen or _by_convention(field, conventions, present)
         if names:
             found[field] = names
@@ -101,9 +101,7 @@ def _by_convention(field: str, conventions: Sequence[str], present: Sequence[str
             tails = {name: name.removeprefix(f"{convention}_") for name in numbered}
             if any(tail.isdigit() for tail in tails.values()):
                 # action_logprob beside action_0 speaks of the action, but is no part of it
-                numbered = sorted(
-                    (n for n in numbered if tails[n].isdigit()), key=lambda name: int(tails[name])
-                )
+                numbered = sorted((n for n in numbered if tails[n].isdigit()), key=lambda name: int(tails[name]))
             return [lower[name] for name in numbered]
     return []
 
@@ -147,9 +145,7 @@ def _logged(table: pa.Table, names: Sequence[str]) -> np.ndarray:
     return ~np.all([np.asarray(table.column(name).is_null()) for name in names], axis=0)
 
 
-def _add_flags(
-    source: str, table: pa.Table, columns: dict[str, list[str]], arrays: dict[str, np.ndarray]
-) -> None:
+def _add_flags(source: str, table: pa.Table, columns: dict[str, list[str]], arrays: dict[str, np.ndarray]) -> None:
     """Fills in the flags that an episode column implies."""
     count = len(table)
     if "terminals" not in arrays:
@@ -158,49 +154,41 @@ def _add_flags(
                 f"{source} has neither a terminal, a timeout nor an episode column; "
                 "name one by --columns terminals=NAME"
             )
-        checks.warn(f"{source} has no terminal column: every episode counts as cut, none as ended")
+        validate.warn(f"{source} has no terminal column: every episode counts as cut, none as ended")
         arrays["terminals"] = np.zeros(count, bool)
     if "episodes" not in columns or not count:
         return
     if table.column(columns["episodes"][0]).null_count:
-        raise DataError(
-            f"{source}: column {columns['episodes'][0]!r} has gaps: every row belongs to an episode"
-        )
+        raise DataError(f"{source}: column {columns['episodes'][0]!r} has gaps: every row belongs to an episode")
     ids = table.column(columns["episodes"][0]).to_numpy()
     changes = np.ones(count, bool)
     changes[:-1] = ids[1:] != ids[:-1]
     if len(set(ids[changes].tolist())) < changes.sum():
-        raise DataError(
-            f"{source}: the rows of an episode are not together; sort by {columns['episodes'][0]!r}"
-        )
-    terminals = checks.as_flags(source, "terminals", arrays["terminals"])
+        raise DataError(f"{source}: the rows of an episode are not together; sort by {columns['episodes'][0]!r}")
+    terminals = validate.as_flags(source, "terminals", arrays["terminals"])
     if "timeouts" in arrays:  # the table marks its cuts itself: its last row may well be unmarked
         changes[-1] = False
-        arrays["timeouts"] = checks.as_flags(source, "timeouts", arrays["timeouts"]) | (changes & ~terminals)
+        arrays["timeouts"] = validate.as_flags(source, "timeouts", arrays["timeouts"]) | (changes & ~terminals)
     else:
         arrays["timeouts"] = changes & ~terminals
 
 
 def write(transitions: Transitions, path: pathlib.Path) -> None:
-    """Writes a column a number: observation_0 …, action_0 … (or action), reward, flags, episode."""
+    """Writes one column per number: observation_0 …, action_0 … (or action), reward, flags, episode."""
     import pyarrow.csv
     import pyarrow.parquet
 
     count, states = len(transitions), np.asarray(transitions.observations)
     if states.ndim != 2:
-        raise DataError(
-            f"observations of shape {states.shape[1:]} do not fit into a table; write .npz or .hdf5"
-        )
+        raise DataError(f"observations of shape {states.shape[1:]} do not fit into a table; write .npz or .hdf5")
     actions = np.asarray(transitions.actions)
     columns: dict[str, pa.Array] = _spread("observation", states[:count])
     columns |= _spread("action", actions) if actions.ndim == 2 else {"action": pa.array(actions)}
     columns["reward"] = pa.array(np.asarray(transitions.rewards))
     columns["terminal"] = pa.array(np.asarray(transitions.terminals))
     columns["timeout"] = pa.array(np.asarray(transitions.timeouts))
-    columns["episode"] = pa.array(
-        np.repeat(np.arange(len(transitions.episode_ends())), transitions.episode_lengths())
-    )
-    successors, known = following(transitions)
+    columns["episode"] = pa.array(np.repeat(np.arange(len(transitions.episode_ends())), transitions.episode_lengths()))
+    successors, known = next_observations_if_needed(transitions)
     if successors is not None:
         columns |= _spread("next_observation", successors, None if known is None else ~known)
     table = pa.table(columns)

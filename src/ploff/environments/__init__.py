@@ -6,13 +6,7 @@ env = ploff.environments.make("CartPole-v1")
 """
 
 from ploff.environments.registry import Physics, action_space_of, make, names, register
-from ploff.environments.scores import (
-    References,
-    has_reference,
-    normalised_score,
-    reference_scores,
-    register_reference,
-)
+from ploff.tasks import References, has_reference, normalized_score, reference_scores, register_reference
 
 __all__ = [
     "Physics",
@@ -21,7 +15,7 @@ __all__ = [
     "has_reference",
     "make",
     "names",
-    "normalised_score",
+    "normalized_score",
     "reference_scores",
     "register",
     "register_reference",

@@ -15,11 +15,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ploff.environments.older_mujoco import restore_contact_margins
-from ploff.environments.quiet import quiet_import
-from ploff.errors import PloffError, require
+from ploff.environments.mujoco_compat import restore_contact_margins
+from ploff.environments.warnings_filter import quiet_import
+from ploff.tasks import TASKS
+from ploff.utils.errors import PloffError, require
 
-HORIZONS = {"pen": 100, "hammer": 200, "door": 200, "relocate": 200}
 DROPPED = 0.075  # height below which the pen has been dropped
 PALM_WEIGHT = -0.1  # D4RL's
 
@@ -66,7 +66,7 @@ class D4RLAdroit(gym.Wrapper):
 def make_d4rl(name: str, *, max_episode_steps: int | None = None, **options: Any) -> gym.Env:
     """The D4RL task of that name; `options` go to gymnasium-robotics."""
     base = gym.make(gymnasium_id(name), max_episode_steps=-1, disable_env_checker=True, **options).unwrapped
-    limited = gym.wrappers.TimeLimit(D4RLAdroit(base, name), max_episode_steps or HORIZONS[name])
+    limited = gym.wrappers.TimeLimit(D4RLAdroit(base, name), max_episode_steps or TASKS[name].horizon)
     return gym.wrappers.OrderEnforcing(limited)
 
 

@@ -1,6 +1,6 @@
 """Hopper, HalfCheetah and Walker2d as D4RL's data knows them, on a current MuJoCo.
 
-The bodies and contacts are those of `ploff.environments.older_mujoco`. The tasks, with dt the time of one step
+The bodies and contacts are those of `ploff.environments.mujoco_compat`. The tasks, with dt the time of one step
 and a clipped to [−1, 1]:
 
     reward = (x′ − x)/dt + c − w ‖a‖²       c = 1, also in the step of the fall (HalfCheetah: 0)
@@ -17,15 +17,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ploff.environments.older_mujoco import restore_capsule_inertia, restore_contact_margins
-from ploff.environments.quiet import quiet_mujoco
-from ploff.errors import require
-
-HORIZON = 1000
+from ploff.environments.mujoco_compat import restore_capsule_inertia, restore_contact_margins
+from ploff.environments.warnings_filter import quiet_mujoco
+from ploff.tasks import TASKS
+from ploff.utils.errors import require
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Task:
+class LocomotionTask:
     """What sets one locomotion task apart."""
 
     gymnasium_id: str
@@ -39,8 +38,8 @@ class Task:
     model_file: str | None = None  # where D4RL's model is not the one of the Gymnasium id
 
 
-TASKS = {
-    "hopper": Task(
+LOCOMOTION_TASKS = {
+    "hopper": LocomotionTask(
         gymnasium_id="Hopper-v5",
         control_cost=1e-3,
         alive_bonus=1.0,
@@ -49,8 +48,8 @@ TASKS = {
         pitch=0.2,
         state_bound=100.0,
     ),
-    "halfcheetah": Task(gymnasium_id="HalfCheetah-v5", control_cost=0.1, total_mass=14.0),
-    "walker2d": Task(
+    "halfcheetah": LocomotionTask(gymnasium_id="HalfCheetah-v5", control_cost=0.1, total_mass=14.0),
+    "walker2d": LocomotionTask(
         gymnasium_id="Walker2d-v5",
         control_cost=1e-3,
         alive_bonus=1.0,
@@ -65,7 +64,7 @@ TASKS = {
 class D4RLLocomotion(gym.Wrapper):
     """One of D4RL's locomotion tasks around a Gymnasium environment that brings its model."""
 
-    def __init__(self, env: gym.Env, task: Task):
+    def __init__(self, env: gym.Env, task: LocomotionTask):
         super().__init__(env)
         self._task = task
         self._mujoco = require("mujoco", extra="mujoco")
@@ -107,14 +106,14 @@ class D4RLLocomotion(gym.Wrapper):
         return not stands
 
 
-def make_d4rl(name: str, *, max_episode_steps: int = HORIZON, **rendering: Any) -> gym.Env:
+def make_d4rl(name: str, *, max_episode_steps: int | None = None, **rendering: Any) -> gym.Env:
     """The D4RL task of that name; `rendering` goes to Gymnasium."""
     require("mujoco", extra="mujoco")
-    task = TASKS[name]
+    task = LOCOMOTION_TASKS[name]
     model = {} if task.model_file is None else {"xml_file": task.model_file}
     with quiet_mujoco():
         base = gym.make(
             task.gymnasium_id, max_episode_steps=-1, disable_env_checker=True, **model, **rendering
         ).unwrapped
-    limited = gym.wrappers.TimeLimit(D4RLLocomotion(base, task), max_episode_steps)
+    limited = gym.wrappers.TimeLimit(D4RLLocomotion(base, task), max_episode_steps or TASKS[name].horizon)
     return gym.wrappers.OrderEnforcing(limited)

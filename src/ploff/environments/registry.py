@@ -2,20 +2,23 @@
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import gymnasium as gym
 
 from ploff.actions import ActionSpace
 from ploff.environments import adroit, locomotion
-from ploff.environments.quiet import quiet_mujoco
-from ploff.errors import PloffError, UnknownNameError, require
+from ploff.environments.locomotion import LOCOMOTION_TASKS
+from ploff.environments.warnings_filter import quiet_mujoco
+from ploff.tasks import TASKS
+from ploff.utils.errors import PloffError, UnknownNameError, require
 
 Physics = Literal["d4rl", "gymnasium"]
 DISPLAY = ("render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config")
 FREE_OPTIONS = frozenset([*DISPLAY, "max_geom", "visual_options", "max_episode_steps"])  # change no dynamics
 
 
+@runtime_checkable
 class Maker(Protocol):
     """Makes an environment; what a caller passes to `make` beside name and physics arrives as keywords."""
 
@@ -30,12 +33,12 @@ _GYMNASIUMS = frozenset(gym.registry)  # before a program adds its own
 
 def names() -> list[str]:
     """The names that `make` knows beside Gymnasium's ids."""
-    return [*locomotion.TASKS, *adroit.HORIZONS, *_REGISTERED]
+    return [*TASKS, *_REGISTERED]
 
 
 def register(name: str, maker: Maker | Callable[..., gym.Env]) -> None:
     """Makes an environment of your own known by name, in this process."""
-    if name in locomotion.TASKS or name in adroit.HORIZONS:
+    if name in TASKS:
         raise PloffError(f"{name!r} is one of D4RL's environments; register yours under another name")
     _REGISTERED[name] = maker
 
@@ -55,7 +58,7 @@ def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
 
     Args:
       name: one of `names()`, or any Gymnasium id.
-      physics: for D4RL's environments, whose behaviour they have: "d4rl", that of the logged data, or
+      physics: for D4RL's environments, whose behavior they have: "d4rl", that of the logged data, or
         "gymnasium", that of the installed releases. A Gymnasium id, and what a program registered, is made
         as it is.
       **options: passed on. With physics="d4rl" a locomotion task takes rendering options and
@@ -74,9 +77,9 @@ def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
 def _make(name: str, physics: Physics, options: dict[str, Any]) -> gym.Env:
     if name in _REGISTERED:
         return _REGISTERED[name](**options)
-    if name in locomotion.TASKS:
+    if name in LOCOMOTION_TASKS:
         return _make_locomotion(name, physics, options)
-    if name in adroit.HORIZONS:
+    if name in TASKS:
         if physics == "d4rl":
             return adroit.make_d4rl(name, **options)
         return gym.make(adroit.gymnasium_id(name), disable_env_checker=True, **options)
@@ -90,15 +93,13 @@ def action_space_of(env: gym.Env) -> ActionSpace:
         return ActionSpace.discrete(int(space.n))
     if isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
         return ActionSpace.box(space.low, space.high)
-    raise PloffError(
-        f"actions must be a vector in a box or one of n choices from 0; this environment has {space}"
-    )
+    raise PloffError(f"actions must be a vector in a box or one of n choices from 0; this environment has {space}")
 
 
 def _make_locomotion(name: str, physics: Physics, options: dict[str, Any]) -> gym.Env:
     if physics == "gymnasium":
         with quiet_mujoco():
-            return gym.make(locomotion.TASKS[name].gymnasium_id, disable_env_checker=True, **options)
+            return gym.make(LOCOMOTION_TASKS[name].gymnasium_id, disable_env_checker=True, **options)
     if foreign := sorted(set(options) - FREE_OPTIONS):
         raise PloffError(
             f"{name} with physics='d4rl' is D4RL's task and has no option {foreign[0]!r}; "

@@ -1,7 +1,7 @@
-"""Neighbours in a log, and the distance from an action to what was tried there.
+"""Neighbors in a log, and the distance from an action to what was tried there.
 
-source = Source.of(learned.fingerprint, data)
-table = find_neighbours("run/neighbours.table", learned.metric, learned.in_units_of(data), source)
+key = TableKey.of(learned.fingerprint, data)
+table = find_neighbors("run/neighbors.table", learned.metric, learned.in_units_of(data), key)
 logged = DataDistance.init(learned.metric, learned.in_units_of(data), table.rows)
 d = logged.distance(rows, actions)
 """
@@ -9,66 +9,66 @@ d = logged.distance(rows, actions)
 import os
 import pathlib
 
+from ploff.metric.quality import Embedding
 from ploff.neighbors.distance import (
     DataDistance,
     Euclidean,
-    LiveDistance,
+    OnlineDataDistance,
+    action_sensitivity,
     distances_to_others,
     embed_logged_pairs,
     embed_logged_states,
     exact_distance,
-    slope,
-    spacing,
-    spread,
+    median_nn_distance,
+    neighborhood_radius,
     state_distances,
 )
-from ploff.neighbors.search import Report, SearchConfig
-from ploff.neighbors.table import NeighbourTable, Source, build_table, load_table
-from ploff.quality import Embedding
+from ploff.neighbors.knn import SearchConfig, SearchReport
+from ploff.neighbors.table import NeighborTable, TableKey, build_table, load_table
 from ploff.transitions import Transitions
 
 __all__ = [
     "DataDistance",
     "Euclidean",
-    "LiveDistance",
-    "NeighbourTable",
-    "Report",
+    "NeighborTable",
+    "OnlineDataDistance",
     "SearchConfig",
-    "Source",
+    "SearchReport",
+    "TableKey",
+    "action_sensitivity",
     "build_table",
     "distances_to_others",
     "embed_logged_pairs",
     "embed_logged_states",
     "exact_distance",
-    "find_neighbours",
+    "find_neighbors",
     "load_table",
-    "slope",
-    "spacing",
-    "spread",
+    "median_nn_distance",
+    "neighborhood_radius",
     "state_distances",
 ]
 
 
-def find_neighbours(
+def find_neighbors(
     path: str | os.PathLike[str],
     metric: Embedding,
     data: Transitions,
-    source: Source,
+    key: TableKey,
     config: SearchConfig | None = None,
     *,
     quiet: bool = False,
-) -> NeighbourTable:
-    """The table at `path` if there is one, which must fit; otherwise makes it.
+) -> NeighborTable:
+    """Loads the table at `path` if there is one, which must fit; otherwise makes it.
 
     Args:
       path: the table's file.
       metric: what embeds the states.
       data: the log, in the units that the metric takes.
-      source: fingerprints of the metric and of the log as it was loaded.
-      config: how many neighbours, and with what recall.
+      key: fingerprints of the metric and of the log as it was loaded.
+      config: how many neighbors, and with what recall.
       quiet: show no progress.
     """
     if pathlib.Path(path).exists():
-        return load_table(path, source)
+        return load_table(path, key)
     states = embed_logged_states(metric, data.to_device())
-    return build_table(path, states, len(data), source, config, quiet=quiet)
+    return build_table(path, states, len(data), key, config, quiet=quiet)

@@ -1,6 +1,6 @@
 """Exhaustive search with faiss, and how faiss is made to use the machine.
 
-Shapes: N points, Q queries, k neighbours, E embedding.
+Shapes: N points, Q queries, k neighbors, E embedding.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ import faiss
 import numpy as np
 from jaxtyping import Float, Int
 
-from ploff.cores import available_cores
-from ploff.errors import PloffError
+from ploff.utils.cores import available_cores
+from ploff.utils.errors import PloffError
 
-EVERY = 16  # one point in so many bounds how far a neighbour can be
+EVERY = 16  # one point in so many bounds how far a neighbor can be
 BLOCK = 1_024  # points compared at a time
 CROWD = 128  # points of a block within that bound, for each query, from which a product spares nothing
 T = TypeVar("T")
@@ -35,12 +35,12 @@ class Exhaustive:
             return faiss.knn(queries, self.points, k)[1].astype(np.int32)
 
 
-def exact_neighbours(
+def exact_neighbors(
     points: Float[np.ndarray, "N E"], queries: Float[np.ndarray, "Q E"], k: int
 ) -> Int[np.ndarray, "Q k"]:
     """What `Exhaustive` answers, several times quicker where queries are few and points many.
 
-    The k-th neighbour among some points bounds how far the k-th among all can be. Matrix products leave out the points
+    The k-th neighbor among some points bounds how far the k-th among all can be. Matrix products leave out the points
     that are farther by more than they can be wrong; differences judge the rest.
     """
     points, queries = np.ascontiguousarray(points, np.float32), np.ascontiguousarray(queries, np.float32)
@@ -51,14 +51,14 @@ def exact_neighbours(
     with direct_differences():
         bound = faiss.knn(queries, some, k)[0][:, -1]
     middle = points.mean(axis=0)
-    centred = queries - middle
-    norms, rounding = np.square(centred).sum(axis=1), 2 * (points.shape[1] + 8) * np.finfo(np.float32).eps
+    centered = queries - middle
+    norms, rounding = np.square(centered).sum(axis=1), 2 * (points.shape[1] + 8) * np.finfo(np.float32).eps
 
     def judge(start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         block = points[start : start + BLOCK]
         others = block - middle
         slack = rounding * (norms + bound + np.square(others).sum(axis=1).max())
-        near = np.flatnonzero(faiss.pairwise_distances(centred, others) <= (bound + slack)[:, None])
+        near = np.flatnonzero(faiss.pairwise_distances(centered, others) <= (bound + slack)[:, None])
         if len(near) > CROWD * len(queries):
             return None
         query, place = np.divmod(near, len(block))
@@ -97,14 +97,14 @@ def on_all_cores(function: Callable[..., T], *arguments: Iterable[Any]) -> list[
 
 @contextlib.contextmanager
 def matrix_products() -> Iterator[None]:
-    """Distances as ‖x‖² + ‖y‖² − 2xy: four times quicker here, and exact enough to choose among centres."""
+    """Distances as ‖x‖² + ‖y‖² − 2xy: four times quicker here, and exact enough to choose among centers."""
     with _products_from(0):
         yield
 
 
 @contextlib.contextmanager
 def direct_differences() -> Iterator[None]:
-    """Distances as ‖x − y‖², without the cancellation that reorders neighbours far nearer than the data is wide."""
+    """Distances as ‖x − y‖², without the cancellation that reorders neighbors far nearer than the data is wide."""
     with _products_from(2**31 - 1):
         yield
 

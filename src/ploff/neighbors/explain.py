@@ -1,7 +1,7 @@
 """Why an action is, or is not, close to the evidence: the logged transitions nearest to it, and how near that is.
 
 A distance means little by itself, so it is held against the log's own: the distances of logged pairs to the nearest
-other pair in their neighbourhoods. Percentile 50 is as near as logged pairs usually are to each other; 100 is farther
+other pair in their neighborhoods. Percentile 50 is as near as logged pairs usually are to each other; 100 is farther
 than any of them.
 """
 
@@ -16,18 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ploff import storage
-from ploff.errors import DataError, PloffError
-from ploff.neighbors import DataDistance, LiveDistance, distances_to_others, spacing
+from ploff.neighbors import DataDistance, OnlineDataDistance, distances_to_others, median_nn_distance
 from ploff.transitions import Transitions
+from ploff.utils import files
+from ploff.utils.errors import DataError, PloffError
 
-Policy = Callable[
-    [np.ndarray], np.ndarray
-]  # observations [B, ...] in the log's units → actions, as they are logged
+Policy = Callable[[np.ndarray], np.ndarray]  # observations [B, ...] in the log's units → actions, as they are logged
 
 
 @dataclasses.dataclass(frozen=True)
-class LoggedNeighbour:
+class LoggedNeighbor:
     """A logged transition, and how far the action in question is from it."""
 
     row: int
@@ -46,9 +44,9 @@ class Explanation:
     origin: Literal["logged", "policy", "given"]
     distance: float
     percentile: float  # share of the log's own distances that are at most this one, in percent
-    spacing: float  # that the learners measure by: the median of the log's own distances, copies left out
+    median_nn_distance: float  # the median of the log's own distances, copies left out
     sampled: int  # logged pairs that the percentile is over
-    evidence: list[LoggedNeighbour]
+    evidence: list[LoggedNeighbor]
 
 
 class Explainer:
@@ -58,35 +56,33 @@ class Explainer:
         """`data` is the log on the host, `logged` its distances; a policy, if given, chooses the actions."""
         self.data, self.logged, self.policy = data, logged, policy
         self.usual = np.sort(distances_to_others(logged))
-        self.spacing = spacing(logged, self.usual)
+        self.median_nn_distance = median_nn_distance(logged, self.usual)
 
     def row(self, row: int, count: int = 10) -> Explanation:
         """The policy's action in a state of the log, or the logged one; that one's own row is then left out."""
         if not 0 <= row < len(self.data):
             raise PloffError(f"row {row} is not in the log: it has rows 0 to {len(self.data) - 1:,}")
-        observation, near = np.asarray(self.data.observations[row]), np.asarray(self.logged.neighbours[row])
+        observation, near = np.asarray(self.data.observations[row]), np.asarray(self.logged.neighbors[row])
         if self.policy is not None:
             return self._explain(observation, self._chosen(observation), "policy", near, count)
         others = near[near != row]
         return self._explain(observation, np.asarray(self.data.actions[row]), "logged", others, count)
 
-    def observation(
-        self, observation: np.ndarray, action: np.ndarray | None = None, count: int = 10
-    ) -> Explanation:
+    def observation(self, observation: np.ndarray, action: np.ndarray | None = None, count: int = 10) -> Explanation:
         """The given action, or the policy's, in any state; both in the log's units."""
         if action is None and self.policy is None:
             raise PloffError("there is no policy yet to choose an action: give one behind the observation")
-        near = LiveDistance(self.logged).neighbours(self._seen(observation))[0]
+        near = OnlineDataDistance(self.logged).neighbors(self._seen(observation))[0]
         if action is None:
             return self._explain(observation, self._chosen(observation), "policy", near, count)
         return self._explain(observation, action, "given", near, count)
 
     def _chosen(self, observation: np.ndarray) -> np.ndarray:
         assert self.policy is not None
-        return np.asarray(self.policy(np.asarray(observation)[None]))[0]
+        return np.asarray(np.asarray(self.policy(np.asarray(observation)[None]))[0])
 
     def _seen(self, observation: np.ndarray) -> Any:
-        return self.data.observation_units.apply(jnp.asarray(observation, jnp.float32)[None])
+        return self.data.observation_normalizer.normalize(jnp.asarray(observation, jnp.float32)[None])
 
     def _explain(
         self,
@@ -97,9 +93,7 @@ class Explainer:
         count: int,
     ) -> Explanation:
         encoded = self.data.action_space.encode(np.asarray(action)[None])
-        distances = np.asarray(
-            self.logged.distances_to(self._seen(observation), encoded, jnp.asarray(near)[None])
-        )[0]
+        distances = np.asarray(self.logged.distances_to(self._seen(observation), encoded, jnp.asarray(near)[None]))[0]
         nearest = np.argsort(distances, kind="stable")[:count]
         least = float(distances.min())
         return Explanation(
@@ -107,15 +101,15 @@ class Explainer:
             origin=origin,
             distance=least,
             percentile=100.0 * np.searchsorted(self.usual, least, side="right") / len(self.usual),
-            spacing=self.spacing,
+            median_nn_distance=self.median_nn_distance,
             sampled=len(self.usual),
             evidence=[self._evidence(int(near[i]), float(distances[i])) for i in nearest],
         )
 
-    def _evidence(self, row: int, distance: float) -> LoggedNeighbour:
+    def _evidence(self, row: int, distance: float) -> LoggedNeighbor:
         episode, step = self.data.locate(row)
         reward = float(self.data.rewards[row])
-        return LoggedNeighbour(row, episode, step, np.asarray(self.data.actions[row]), reward, distance)
+        return LoggedNeighbor(row, episode, step, np.asarray(self.data.actions[row]), reward, distance)
 
 
 def read_observation(
@@ -139,7 +133,7 @@ def read_observation(
     observation, action = values[:width].reshape(data.observation_shape), values[width:]
     if len(action) == 0:
         return observation, None
-    return observation, action[0].astype(np.int64) if discrete else action
+    return observation, np.asarray(action[0], np.int64) if discrete else action
 
 
 def _numbers(path: pathlib.Path) -> Float[np.ndarray, "n"]:
@@ -148,12 +142,9 @@ def _numbers(path: pathlib.Path) -> Float[np.ndarray, "n"]:
         if path.suffix == ".npy":
             return np.load(path).astype(np.float32).reshape(-1)
         if path.suffix == ".json":
-            content = storage.read_json(path)
+            content = files.read_json(path)
             if isinstance(content, dict):
-                content = [
-                    *np.ravel(content["observation"]).tolist(),
-                    *np.ravel(content.get("action", [])).tolist(),
-                ]
+                content = [*np.ravel(content["observation"]).tolist(), *np.ravel(content.get("action", [])).tolist()]
             return np.asarray(content, np.float32).reshape(-1)
         if path.suffix == ".csv":
             with open(path, newline="") as file:

@@ -5,7 +5,7 @@ states.py    pictures of states                pieces.py  small pieces of HTML
 sections.py  the parts of the page             page.py    everything to HTML (page.html, page.css)
 """
 
-from ploff.report.gather import Story, TaskMetric, gather
+from ploff.report.gather import ReportData, TaskMetric, gather
 from ploff.report.page import render_page, write_report
 
-__all__ = ["Story", "TaskMetric", "gather", "render_page", "write_report"]
+__all__ = ["ReportData", "TaskMetric", "gather", "render_page", "write_report"]

@@ -1,4 +1,4 @@
-"""Charts as SVG: lines with bands, and boxes. Colours come from the page, so that they suit light, dark and paper.
+"""Charts as SVG: lines with bands, and boxes. Colors come from the page, so that they suit light, dark and paper.
 
 A chart is a viewBox of WIDTH × HEIGHT units that grows with the page; text is the page's own.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 WIDTH, HEIGHT = 420, 260
 LEFT, RIGHT, TOP, BOTTOM = 52, 20, 12, 40  # room for ticks and labels
-COLOURS = 8  # that the page defines; further series repeat them, dashed
+COLORS = 8  # that the page defines; further series repeat them, dashed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Line:
     y: np.ndarray
     low: np.ndarray | None = None
     high: np.ndarray | None = None
-    colour: int = 0
+    color: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +37,7 @@ class Axis:
     log: bool = False
 
     @classmethod
-    def around(
-        cls, label: str, values: Sequence[np.ndarray], *, log: bool = False, zero: bool = False
-    ) -> "Axis":
+    def around(cls, label: str, values: Sequence[np.ndarray], *, log: bool = False, zero: bool = False) -> "Axis":
         """An axis that holds all finite values; with `zero`, and 0."""
         found = np.concatenate([np.ravel(each) for each in values]) if values else np.zeros(0)
         found = found[np.isfinite(found) & ((found > 0) | (not log))]
@@ -105,13 +103,11 @@ def line_chart(
     if limit:
         height = _down(upwards, np.array([limit[1]]))[0]
         parts.append(f'<path class="limit" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
-    entries = [(line.name, _style(line.colour)) for line in lines]
+    entries = [(line.name, _style(line.color)) for line in lines]
     return _figure(title, "".join(parts), entries, limit and limit[0])
 
 
-def box_chart(
-    title: str, labels: Sequence[str], samples: Sequence[np.ndarray], *, x_label: str, y_label: str
-) -> str:
+def box_chart(title: str, labels: Sequence[str], samples: Sequence[np.ndarray], *, x_label: str, y_label: str) -> str:
     """A box for each sample: median, quartiles, and whiskers to the 5th and 95th percentile."""
     quantiles = [np.quantile(sample, (0.05, 0.25, 0.5, 0.75, 0.95)) for sample in samples]
     across = Axis(x_label, -0.6, len(samples) - 0.4)
@@ -179,9 +175,7 @@ def _entry(style: str, name: str) -> str:
     return f"<li>{sample}{html.escape(name)}</li>"
 
 
-def _box(
-    place: float, half: float, low: float, first: float, middle: float, third: float, high: float
-) -> str:
+def _box(place: float, half: float, low: float, first: float, middle: float, third: float, high: float) -> str:
     x, left, width = f"{place:.1f}", f"{place - half:.1f}", f"{2 * half:.1f}"
     return (
         f'<g class="c0"><path class="whisker" d="M{x} {low:.1f}V{first:.1f}M{x} {third:.1f}V{high:.1f}"/>'
@@ -193,8 +187,8 @@ def _box(
 def _curve(line: Line, across: Axis, upwards: Axis) -> str:
     points = list(zip(_right(across, line.x), _down(upwards, line.y), strict=True))
     if len(points) == 1:
-        return f'<circle class="{_style(line.colour)} dot" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="3"/>'
-    return f'<path class="curve {_style(line.colour)}" d="M{_path(points)}"/>'
+        return f'<circle class="{_style(line.color)} dot" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="3"/>'
+    return f'<path class="curve {_style(line.color)}" d="M{_path(points)}"/>'
 
 
 def _band(line: Line, across: Axis, upwards: Axis) -> str:
@@ -203,15 +197,15 @@ def _band(line: Line, across: Axis, upwards: Axis) -> str:
     places = _right(across, line.x)
     above = list(zip(places, _down(upwards, line.high), strict=True))
     below = list(zip(places, _down(upwards, line.low), strict=True))
-    return f'<path class="band {_style(line.colour)}" d="M{_path(above + below[::-1])}Z"/>'
+    return f'<path class="band {_style(line.color)}" d="M{_path(above + below[::-1])}Z"/>'
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     return "L".join(f"{x:.1f} {y:.1f}" for x, y in points if math.isfinite(x) and math.isfinite(y))
 
 
-def _style(colour: int) -> str:
-    return f"c{colour % COLOURS}" + (" dashed" if colour >= COLOURS else "")
+def _style(color: int) -> str:
+    return f"c{color % COLORS}" + (" dashed" if color >= COLORS else "")
 
 
 def _right(axis: Axis, values: np.ndarray) -> np.ndarray:

@@ -6,14 +6,13 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ploff import pipeline
-from ploff.benchmark import run as suites
-from ploff.benchmark.schedule import BLOCKED
-from ploff.benchmark.sources import short_name
-from ploff.benchmark.tables import Results
-from ploff.errors import PloffError
-from ploff.metric_training import CHECKPOINT, LearnedMetric, load_metric
-from ploff.pipeline.runs import SeedResult, metric_folder, read_config
+from ploff.datasets.sources import short_name
+from ploff.experiments.run_folder import SUITE, Run, SeedResult, find_run_folders, read_run
+from ploff.experiments.run_suite import load_results
+from ploff.experiments.schedule import BLOCKED
+from ploff.experiments.tables import Results
+from ploff.metric.train import CHECKPOINT, LearnedMetric, load_metric
+from ploff.utils.errors import PloffError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +32,12 @@ class TaskMetric:
     task: str
     folder: pathlib.Path
     learned: LearnedMetric
-    dataset: str | None  # what `ploff.load` is to be given; None if nobody kept it
+    dataset: str  # what `ploff.load` is to be given
     reading: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Story:
+class ReportData:
     """Everything that a page is made of."""
 
     title: str
@@ -58,40 +57,35 @@ class Story:
         return list(dict.fromkeys(group.column for group in self.groups))
 
 
-def gather(paths: Sequence[str | os.PathLike[str]]) -> Story:
+def gather(paths: Sequence[str | os.PathLike[str]]) -> ReportData:
     """Reads run folders, folders of them, and folders of suites."""
     groups, failures, paper, titles = list[Group](), list[tuple[str, str]](), dict[str, str](), list[str]()
     places: dict[pathlib.Path, Group] = {}
     for path in map(pathlib.Path, paths):
         if not path.is_dir():
-            raise PloffError(
-                f"no folder {path}; `ploff train` and `ploff benchmark` make what a report is about"
-            )
-        found = list(_of_suite(path, failures, paper) if (path / suites.SUITE).exists() else _of_runs(path))
+            raise PloffError(f"no folder {path}; `ploff train` and `ploff benchmark` make what a report is about")
+        found = list(_of_suite(path, failures, paper) if (path / SUITE).exists() else _of_runs(path))
         if not found:
             raise PloffError(f"no runs in {path}; `ploff train DATASET --out {path}` makes one")
         groups += [group for group, _ in found]
         places.update({folder: group for group, folder in found})
         titles.append(path.resolve().name)
     groups = _distinct(groups)
-    return Story(", ".join(titles), groups, _results(groups, paper), _metrics(places), failures)
+    return ReportData(", ".join(titles), groups, _results(groups, paper), _metrics(places), failures)
 
 
 def _of_runs(path: pathlib.Path) -> Iterator[tuple[Group, pathlib.Path]]:
     """Run folders at or below a path."""
-    for file in sorted(path.rglob("config.json")):
-        if read_config(file.parent) is not None:
-            run = pipeline.load_run(file.parent)
-            if run.seeds:
-                task = short_name(run.config["dataset"] or run.config["data"]["name"])
-                yield Group(task, run.method, run.config, run.seeds), run.folder
+    for run in map(read_run, find_run_folders(path)):
+        if run.seeds:
+            yield _group(run, run.config["dataset"], run.method, run.seeds)
 
 
 def _of_suite(
     path: pathlib.Path, failures: list[tuple[str, str]], paper: dict[str, str]
 ) -> Iterator[tuple[Group, pathlib.Path]]:
     """A suite's runs that are done, by task and method."""
-    suite, plan, store = suites.load_results(path)
+    suite, plan, store = load_results(path)
     failed = [(record["label"], record["reason"]) for record in store.failures()]
     failures += [(label, reason) for label, reason in failed if not reason.startswith(BLOCKED)]
     if blocked := sum(reason.startswith(BLOCKED) for _, reason in failed):
@@ -102,9 +96,13 @@ def _of_suite(
             keys = {r.seed: r.job.key for r in plan.runs if (r.task, r.column) == (task, column.name)}
             done = {seed: store.result(key)["folder"] for seed, key in keys.items() if store.is_done(key)}
             for folder in dict.fromkeys(done.values()):
-                run = pipeline.load_run(path / folder)
+                run = read_run(path / folder)
                 seeds = [result for result in run.seeds if result.seed in done]
-                yield Group(short_name(task), column.name, run.config, seeds), run.folder
+                yield _group(run, task, column.name, seeds)
+
+
+def _group(run: Run, task: str, column: str, seeds: list[SeedResult]) -> tuple[Group, pathlib.Path]:
+    return Group(short_name(task), column, run.config, seeds), run.folder
 
 
 def _distinct(groups: list[Group]) -> list[Group]:
@@ -133,12 +131,10 @@ def _metrics(places: dict[pathlib.Path, Group]) -> list[TaskMetric]:
     """Each metric once."""
     found: dict[pathlib.Path, TaskMetric] = {}
     for folder, group in places.items():
-        shared = metric_folder(folder).resolve()
-        if (
-            group.config["metric"]["evidence"] == "learned"
-            and shared not in found
-            and (shared / CHECKPOINT).exists()
-        ):
-            dataset, reading = group.config["dataset"], group.config.get("reading", {})
-            found[shared] = TaskMetric(group.task, shared, load_metric(shared), dataset, reading)
+        if group.config["distance"] != "learned":
+            continue
+        place = (folder / group.config["metric"]).resolve()
+        if place not in found and (place / CHECKPOINT).exists():
+            dataset, reading = group.config["dataset"], group.config["reading"]
+            found[place] = TaskMetric(group.task, place, load_metric(place), dataset, reading)
     return list(found.values())

@@ -7,9 +7,9 @@ import pathlib
 import string
 from collections.abc import Sequence
 
-from ploff import storage
 from ploff.report import sections
-from ploff.report.gather import Story, gather
+from ploff.report.gather import ReportData, gather
+from ploff.utils import files
 
 PARTS = (
     ("runs", "What was run", sections.what_was_run),
@@ -34,12 +34,12 @@ def write_report(
       pictures: draw states; it takes some seconds, and a way to draw.
     """
     page = render_page(gather(runs), pictures=pictures)
-    with storage.replacing(out) as partial:
+    with files.atomic_write(out) as partial:
         partial.write_text(page, encoding="utf-8")
     return pathlib.Path(out)
 
 
-def render_page(story: Story, *, pictures: bool = True) -> str:
+def render_page(story: ReportData, *, pictures: bool = True) -> str:
     """The page as HTML."""
     parts = [part for part in PARTS if part[0] != "states" or pictures]
     told = [f'<section id="{name}"><h2>{title}</h2>{tell(story)}</section>' for name, title, tell in parts]

@@ -3,11 +3,11 @@
 import html
 from collections.abc import Sequence
 
-from ploff.benchmark.tables import Table
+from ploff.experiments.tables import Table
 
 
 def table_of(table: Table, style: str = "") -> str:
-    """A table; the paper's columns are grey, and rows of means stand out."""
+    """A table; the paper's columns are gray, and rows of means stand out."""
     kinds = ["paper" if name.endswith("(paper)") else "" for name in table.header]
     head = _cells("th", table.header, kinds)
     body = "".join(

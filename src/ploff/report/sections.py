@@ -5,24 +5,24 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from ploff import datasets, statistics
-from ploff.benchmark import tables
-from ploff.benchmark.tables import Table
-from ploff.errors import PloffError
-from ploff.figures.metric import NOISE_SIZES, noise_distances
-from ploff.pipeline.runs import SeedResult
+from ploff import datasets
+from ploff.experiments import statistics, tables
+from ploff.experiments.run_folder import SeedResult
+from ploff.experiments.tables import Table
 from ploff.report import states as pictures
 from ploff.report.charts import Line, box_chart, line_chart
-from ploff.report.gather import Group, Story, TaskMetric
+from ploff.report.figures.metric import NOISE_SIZES, noise_distances
+from ploff.report.gather import Group, ReportData, TaskMetric
 from ploff.report.pieces import charts_or, note, table_of
-from ploff.training import Row
+from ploff.training.loop import Row
 from ploff.transitions import Transitions
+from ploff.utils.errors import PloffError
 
 PROFILE_POINTS = 101
 CURVE_POINTS = 300  # at most, of a curve
 
 
-def what_was_run(story: Story) -> str:
+def what_was_run(story: ReportData) -> str:
     """The runs, their settings in short, and what failed."""
     rows = []
     for group in story.groups:
@@ -31,26 +31,22 @@ def what_was_run(story: Story) -> str:
         steps = sorted({f"{result.step:,}" for result in group.seeds})
         tried = f"{config['environment']} ({config['physics']})" if config["environment"] else "not tried"
         every = f"{training['episodes']} episodes every {training['evaluate_every']:,} steps"
-        rows.append(
-            (group.task, group.column, log, str(len(group.seeds)), " to ".join(steps), f"{tried}, {every}")
-        )
-    table = table_of(
-        Table("", ("dataset", "method", "log", "seeds", "steps", "tried in"), tuple(rows)), style="wrap"
-    )
+        rows.append((group.task, group.column, log, str(len(group.seeds)), " to ".join(steps), f"{tried}, {every}"))
+    table = table_of(Table("", ("dataset", "method", "log", "seeds", "steps", "tried in"), tuple(rows)), style="wrap")
     if not story.failures:
         return table
     failed = Table("", ("failed", "why"), tuple(story.failures))
     return table + '<h3 class="failed">What failed</h3>' + table_of(failed, style="wrap")
 
 
-def scores(story: Story) -> str:
+def scores(story: ReportData) -> str:
     """The table, what it says together, and the performance profiles."""
     if not story.results.runs:
         return note("No policy was tried in an environment, so there are no scores.")
     parts = [
         note(
             "A run's score is the mean over its last three evaluations: 0 is a random policy, 100 an expert. "
-            "Mean ± standard deviation over seeds; the paper's own figures are in grey beside ours."
+            "Mean ± standard deviation over seeds; the paper's own figures are in gray beside ours."
         ),
         table_of(tables.score_table(story.results)),
     ]
@@ -61,34 +57,26 @@ def scores(story: Story) -> str:
     return "".join(parts) + f'<div class="charts">{_profiles(story)}</div>'
 
 
-def learning_curves(story: Story) -> str:
-    """Scores over steps, a chart a dataset."""
-    charts = _by_task(
-        story,
-        lambda result: result.evaluations,
-        "score",
-        y_label="normalised score",
-        zero=True,
-    )
+def learning_curves(story: ReportData) -> str:
+    """Scores over steps, one chart per dataset."""
+    charts = _by_task(story, lambda result: result.evaluations, "score", y_label="normalized score", zero=True)
     text = "Mean over seeds; the band is one standard deviation to each side."
     return charts_or(charts, "No policy was tried in an environment.", text)
 
 
-def values(story: Story) -> str:
+def values(story: ReportData) -> str:
     """The critics' largest value against 1/(1 − γ), which no true value exceeds."""
     charts = []
     for task in story.tasks:
         groups = [group for group in story.groups if group.task == task]
         bounds = [row["q_bound"] for group in groups for row in _last_rows(group) if "q_bound" in row]
-        lines = _lines(story, groups, lambda result: result.history, "largest_q")
+        lines = _lines(story, groups, lambda result: result.history, "max_q")
         if lines:
             limit = ("bound 1/(1 − γ)", max(bounds)) if bounds else None
             largest = max(float(line.y.max()) for line in lines)
             log = limit is not None and largest > 10 * limit[1]
             charts.append(
-                line_chart(
-                    task, lines, x_label="step", y_label="largest Q", log=log, zero=not log, limit=limit
-                )
+                line_chart(task, lines, x_label="step", y_label="largest Q", log=log, zero=not log, limit=limit)
             )
     text = (
         "The largest value among each stretch of batches. Rewards are at most 1, so a value above the bound is wrong: "
@@ -97,60 +85,47 @@ def values(story: Story) -> str:
     return charts_or(charts, "No method here learns values.", text)
 
 
-def distance(story: Story) -> str:
+def distance(story: ReportData) -> str:
     """How far the policy's actions are from logged ones."""
     charts = _by_task(
-        story, lambda result: result.history, "distance", y_label="distance in spacings", zero=True
+        story, lambda result: result.history, "data_distance", y_label="distance, in medians of the log", zero=True
     )
-    text = "The policy's mean distance to the data; 1 is the spacing between neighbours in the log itself."
+    text = "The policy's mean distance to the data; 1 is the median distance between neighbors in the log itself."
     return charts_or(charts, "No method here measures distances to the data.", text)
 
 
-def metric(story: Story) -> str:
+def metric(story: ReportData) -> str:
     """Both losses, the largest distance against its bound, and the checks (the paper's Figure 3)."""
     charts = []
     for metric in story.metrics:
         history, checks = metric.learned.history, metric.learned.checks
-        losses = [
-            _line(history, "loss_phi", "loss of Φ", 0),
-            _line(history, "loss_psi", "loss of Ψ", 1),
-        ]
+        losses = [_line(history, "phi_loss", "loss of Φ", 0), _line(history, "psi_loss", "loss of Ψ", 1)]
         charts.append(line_chart(f"{metric.task}: losses", losses, x_label="step", y_label="loss", log=True))
-        distances = [
-            _line(history, "mean_distance", "mean", 0),
-            _line(history, "largest_distance", "largest", 1),
-        ]
+        distances = [_line(history, "mean_distance", "mean", 0), _line(history, "max_distance", "largest", 1)]
         bound = ("bound", metric.learned.bound)
         charts.append(
             line_chart(
-                f"{metric.task}: distances",
-                distances,
-                x_label="step",
-                y_label="distance",
-                zero=True,
-                limit=bound,
+                f"{metric.task}: distances", distances, x_label="step", y_label="distance", zero=True, limit=bound
             )
         )
         names = {
             "support_auc": "logged against random",
             "noise_auc": "against noisy",
-            "agreement": "neighbours kept",
+            "neighbor_overlap": "neighbors kept",
         }
         found = [
-            _line(rows, name, label, colour)
-            for colour, (name, label) in enumerate(names.items())
+            _line(rows, name, label, color)
+            for color, (name, label) in enumerate(names.items())
             if (rows := [row for row in checks if name in row])
         ]
         if found:
             charts.append(
-                line_chart(
-                    f"{metric.task}: checks on held-out episodes", found, x_label="step", y_label="share"
-                )
+                line_chart(f"{metric.task}: checks on held-out episodes", found, x_label="step", y_label="share")
             )
     return charts_or(charts, "No method here learns a metric.", "")
 
 
-def noise(story: Story) -> str:
+def noise(story: ReportData) -> str:
     """d_Φ between a logged pair and a noisy copy, against the size of the noise (the paper's Figure 4)."""
     charts, notes = [], []
     for metric in story.metrics:
@@ -162,9 +137,7 @@ def noise(story: Story) -> str:
         for what, distances in found.items():
             labels = [f"{size:g}" for size in NOISE_SIZES]
             title = f"{metric.task}: noise on the {what}"
-            charts.append(
-                box_chart(title, labels, list(distances), x_label="size of the noise", y_label="distance dΦ")
-            )
+            charts.append(box_chart(title, labels, list(distances), x_label="size of the noise", y_label="distance dΦ"))
     text = (
         "Distances of 2,000 logged pairs to noisy copies of themselves: median, quartiles, 5th and 95th percentile. "
         "Noise is in units of half an action's range, and of a state dimension's standard deviation."
@@ -172,7 +145,7 @@ def noise(story: Story) -> str:
     return charts_or(charts, "No method here learns a metric.", text) + "".join(notes)
 
 
-def states(story: Story) -> str:
+def states(story: ReportData) -> str:
     """Logged states and the nearest ones of other episodes under d_Ψ (the paper's appendix C)."""
     parts = []
     for metric in story.metrics:
@@ -186,9 +159,7 @@ def states(story: Story) -> str:
         try:
             rows = pictures.draw_states(metric.learned, data)
         except Exception as error:  # drawing depends on drivers that fail in ways of their own
-            parts.append(
-                note(f"{metric.task}: states cannot be drawn here ({type(error).__name__}: {error}).")
-            )
+            parts.append(note(f"{metric.task}: states cannot be drawn here ({type(error).__name__}: {error})."))
             continue
         parts.append(f"<h3>{html.escape(metric.task)}</h3>")
         parts += [f'<div class="states">{"".join(map(_picture, row))}</div>' for row in rows]
@@ -204,23 +175,21 @@ def _picture(picture: pictures.Picture) -> str:
     return f'<figure><img src="{picture.image}" alt="{where}">{text}</figure>'
 
 
-def _profiles(story: Story) -> str:
+def _profiles(story: ReportData) -> str:
     """The share of runs above each score."""
     found = np.array([score for *_, score in story.results.runs])
     thresholds = np.linspace(min(0.0, found.min()), max(100.0, found.max()), PROFILE_POINTS)
     lines = []
-    for colour, column in enumerate(story.columns):
+    for color, column in enumerate(story.columns):
         column_scores = story.results.of_column(column)
         if column_scores is not None:
             profile = statistics.performance_profile(column_scores, thresholds)
-            lines.append(Line(column, thresholds, profile.share, profile.low, profile.high, colour))
-    return line_chart(
-        "Performance profile", lines, x_label="score τ", y_label="share of runs above τ", zero=True
-    )
+            lines.append(Line(column, thresholds, profile.share, profile.low, profile.high, color))
+    return line_chart("Performance profile", lines, x_label="score τ", y_label="share of runs above τ", zero=True)
 
 
 def _by_task(
-    story: Story, rows_of: Callable[[SeedResult], list[Row]], name: str, *, y_label: str, zero: bool
+    story: ReportData, rows_of: Callable[[SeedResult], list[Row]], name: str, *, y_label: str, zero: bool
 ) -> list[str]:
     charts = []
     for task in story.tasks:
@@ -231,33 +200,26 @@ def _by_task(
 
 
 def _lines(
-    story: Story, groups: Iterable[Group], rows_of: Callable[[SeedResult], list[Row]], name: str
+    story: ReportData, groups: Iterable[Group], rows_of: Callable[[SeedResult], list[Row]], name: str
 ) -> list[Line]:
     """A curve for each method that has the quantity: mean and deviation over its seeds, at steps that all have."""
     lines = []
     for group in groups:
-        series = [
-            {row["step"]: row[name] for row in rows_of(result) if name in row} for result in group.seeds
-        ]
+        series = [{row["step"]: row[name] for row in rows_of(result) if name in row} for result in group.seeds]
         steps = sorted(set.intersection(*(set(each) for each in series))) if all(series) else []
         if not steps:
             continue
         chosen = np.array(steps)[:: max(1, len(steps) // CURVE_POINTS)]
         found = np.array([[each[step] for step in chosen.tolist()] for each in series])
-        mean, spread = (
-            found.mean(axis=0),
-            found.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(len(chosen)),
-        )
+        mean, spread = (found.mean(axis=0), found.std(axis=0, ddof=1) if len(found) > 1 else np.zeros(len(chosen)))
         low, high = (mean - spread, mean + spread) if len(found) > 1 else (None, None)
         lines.append(Line(group.column, chosen, mean, low, high, story.columns.index(group.column)))
     return lines
 
 
-def _line(rows: Sequence[Row], name: str, label: str, colour: int) -> Line:
+def _line(rows: Sequence[Row], name: str, label: str, color: int) -> Line:
     kept = rows[:: max(1, len(rows) // CURVE_POINTS)]
-    return Line(
-        label, np.array([row["step"] for row in kept]), np.array([row[name] for row in kept]), colour=colour
-    )
+    return Line(label, np.array([row["step"] for row in kept]), np.array([row[name] for row in kept]), color=color)
 
 
 def _last_rows(group: Group) -> list[Row]:
@@ -265,6 +227,4 @@ def _last_rows(group: Group) -> list[Row]:
 
 
 def _data(metric: TaskMetric) -> Transitions:
-    if metric.dataset is None:
-        raise PloffError("the run was given transitions, not a name")
     return datasets.load(metric.dataset, **metric.reading)

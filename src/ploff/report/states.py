@@ -3,20 +3,18 @@
 import base64
 import dataclasses
 import os
-import struct
 import sys
-import zlib
 
 import numpy as np
-from jaxtyping import UInt8
 
 from ploff import environments
-from ploff.environments import locomotion
-from ploff.metric_training import LearnedMetric
+from ploff.metric.train import LearnedMetric
 from ploff.neighbors import embed_logged_states
+from ploff.tasks import tasks_of
 from ploff.transitions import Transitions
+from ploff.utils.errors import require
 
-ROWS, NEIGHBOURS = 3, 4
+ROWS, NEIGHBORS = 3, 4
 SIZE = 160  # pixels
 
 
@@ -32,15 +30,15 @@ class Picture:
 
 def can_be_drawn(data: Transitions) -> bool:
     """Whether the log's states are those of a body that can be put into any pose."""
-    return data.origin.environment in locomotion.TASKS
+    return data.origin.environment in tasks_of("locomotion")
 
 
 def nearest_states(
-    learned: LearnedMetric, data: Transitions, rows: int = ROWS, count: int = NEIGHBOURS, seed: int = 0
+    learned: LearnedMetric, data: Transitions, rows: int = ROWS, count: int = NEIGHBORS, seed: int = 0
 ) -> list[list[tuple[int, float]]]:
     """For some logged states: the row itself, and the nearest row of each of the `count` nearest other episodes.
 
-    Steps of one episode follow closely on each other, so that they would be each other's neighbours under any distance.
+    Steps of one episode follow closely on each other, so that they would be each other's neighbors under any distance.
     """
     seen = learned.in_units_of(data)
     embedded = np.asarray(embed_logged_states(learned.metric, seen.to_device()))[: len(data)]
@@ -82,18 +80,6 @@ def _picture(env, data: Transitions, row: int, distance: float) -> Picture:
     positions = body.model.nq - 1  # all but how far it has come, which is not observed
     body.set_state(np.concatenate([[0.0], observation[:positions]]), observation[positions:])
     episode, step = data.locate(row)
-    encoded = base64.b64encode(png(env.render())).decode()
+    imageio = require("imageio.v3", extra="mujoco")
+    encoded = base64.b64encode(imageio.imwrite("<bytes>", env.render(), extension=".png")).decode()
     return Picture(f"data:image/png;base64,{encoded}", distance, episode, step)
-
-
-def png(pixels: UInt8[np.ndarray, "H W 3"]) -> bytes:
-    """A picture as a PNG file."""
-    height, width, _ = pixels.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in np.ascontiguousarray(pixels))
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    body = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(body)

@@ -1,0 +1,54 @@
+"""Explanations of a run's policy, or of logged actions where only a metric was learned."""
+
+import pathlib
+
+import numpy as np
+
+from ploff import datasets
+from ploff.experiments.run_folder import POLICY, find_metric, find_run_folders, load_policy, read_config
+from ploff.experiments.stages import embedded_log
+from ploff.neighbors import DataDistance, find_neighbors
+from ploff.neighbors.explain import Explainer
+from ploff.transitions import Transitions
+from ploff.utils import files
+from ploff.utils.errors import PloffError
+
+
+def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Explainer, Transitions]:
+    """Explains actions of the policy in a folder, or logged ones where there is none.
+
+    Args:
+      path: what `ploff train` or `ploff metric` made.
+      dataset: the log, if it is not where it was.
+
+    Returns:
+      The explainer, and the log.
+    """
+    runs = find_run_folders(path)
+    if len(runs) > 1:
+        raise PloffError(f"{path} holds {len(runs)} runs; name one of {', '.join(map(str, runs))}")
+    if runs:
+        config = read_config(runs[0])
+        data = datasets.load(dataset or config["dataset"], **config["reading"])
+        kind = "l2" if config["distance"] == "l2" else "learned"
+        place = find_metric(path) if config["metric"] is None else runs[0] / config["metric"]
+    else:
+        kind, place = "learned", find_metric(path)
+        data = _logged_data(path, place, dataset)
+    log = embedded_log(kind, place, data)
+    table = find_neighbors(log.table, log.metric, log.data, log.key)
+    distance = DataDistance.init(log.metric, log.data, np.asarray(table.rows))
+    policy = None
+    if runs and any(runs[0].glob(f"seed-*/{POLICY}")):
+        learned = load_policy(runs[0])
+        policy = lambda observations: np.asarray(learned(observations))  # noqa: E731
+    return Explainer(log.data, distance, policy), data
+
+
+def _logged_data(path: pathlib.Path, place: pathlib.Path, dataset: str | None) -> Transitions:
+    """The log that a metric was learned from: the one that was named, or the one that is noted beside it."""
+    note = files.read_json(place / "dataset.json") if (place / "dataset.json").exists() else {}
+    name = dataset or note.get("task")
+    if name is None:
+        raise PloffError(f"{path} does not say which dataset it was learned from; add --dataset NAME")
+    return datasets.load(name, **note.get("reading", {}))

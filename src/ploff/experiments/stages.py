@@ -1,0 +1,319 @@
+"""The stages, each a function of its job's arguments: data, metric, neighbors, agent, evaluation.
+
+A stage is a generator of `Progress` that returns what is to be stored of it. Everything that it writes, it writes so
+that it can be cut off at any moment: a job that is run again finds what an earlier attempt left and resumes it.
+`ploff.experiments.run_folder` has the places.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import shutil
+import warnings
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+
+from ploff import datasets, neighbors
+from ploff.agents import DistanceKind
+from ploff.datasets.sources import source_of
+from ploff.environments.eval_env import EvalEnv, find_eval_env
+from ploff.environments.evaluation import evaluate
+from ploff.experiments import agent_run
+from ploff.experiments.jobs import Job
+from ploff.experiments.run_folder import data_note, load_policy, metric_folder, run_folder
+from ploff.metric.pseudometric import MetricConfig
+from ploff.metric.quality import Embedding
+from ploff.metric.train import CHECKPOINT, MetricTraining, load_metric, run_identity, train_metric
+from ploff.neighbors import Euclidean, TableKey
+from ploff.neighbors.inverted_lists import InvertedLists
+from ploff.neighbors.knn import SearchConfig, build_index
+from ploff.neighbors.table import load_table, search_table
+from ploff.training.checkpoint import load_header
+from ploff.transitions import Transitions
+from ploff.utils import files
+from ploff.utils.config import structure, to_plain
+from ploff.utils.errors import PloffError, PloffWarning
+from ploff.utils.progress import Progress, say
+
+TABLE = "neighbors.table"
+BATCH = 16_384  # states whose neighbors are searched at a time
+Work = Generator[Progress, None, dict[str, Any]]
+Arguments = dict[str, Any]
+
+_provided: dict[str, Transitions] = {}  # logs that this process has loaded already, by task
+
+
+def perform(job: Job, out: pathlib.Path) -> Work:
+    """Does a job; returns what is to be stored of it."""
+    return STAGES[job.kind](job.arguments, out)
+
+
+def provide(task: str, data: Transitions) -> None:
+    """Keeps a log that was loaded already, so that this process need not load it again."""
+    _load.cache_clear()
+    _provided.clear()
+    _provided[task] = data
+
+
+# Data.
+
+
+def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Loads the data, notes what it is, and makes sure that policies can be evaluated where it comes from."""
+    task = arguments["task"]
+    yield Progress(0, 1)
+    data = _load(task, json.dumps(arguments["reading"], sort_keys=True))
+    origin = data.origin
+    if arguments["scored"] and (origin.environment is None or origin.reference_scores is None):
+        raise PloffError(
+            f"{origin.name} does not say in which environment policies are tried, or which returns score 0 and 100"
+        )
+    if arguments["scored"]:
+        find_eval_env(data, origin.environment, arguments["physics"])
+    note = {
+        "name": origin.name,
+        "fingerprint": data.fingerprint(),
+        "transitions": len(data),
+        "episodes": len(data.episode_lengths()),
+        "mean_return": float(data.episode_returns().mean()),
+    }
+    files.write_json(data_note(out, task), note)
+    return note
+
+
+def load_data(arguments: Arguments, out: pathlib.Path) -> Transitions:
+    """A task's data, which must be what the suite's other results were made from."""
+    task = arguments["task"]
+    data, note = _load(task, json.dumps(arguments["reading"], sort_keys=True)), data_note(out, task)
+    if note.exists() and files.read_json(note)["fingerprint"] != data.fingerprint():
+        raise PloffError(
+            f"the data of {task} is not what it was when {out} was begun; choose another --out for what it is now"
+        )
+    return data
+
+
+@functools.lru_cache(maxsize=1)
+def _load(task: str, reading: str) -> Transitions:
+    if task in _provided:
+        return _provided[task]
+    return datasets.load(source_of(task).load, **json.loads(reading))
+
+
+# Metric.
+
+
+def metric_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Learns the pseudometric."""
+    place = metric_folder(out, arguments["task"], Job(kind="metric", arguments=arguments).key)
+    config = structure(MetricConfig, arguments["config"], "metric setting")
+    training = structure(MetricTraining, arguments["training"], "metric training")
+    data = load_data(arguments, out)
+    with metric_lock(place):
+        files.write_json(place / "dataset.json", {name: arguments[name] for name in ("task", "reading")})
+        _resume_from_shorter(place, data, config, training)
+        learned = yield from train_metric(data, config, training, out=place)
+    return {
+        "steps": learned.history[-1]["step"],
+        "bound": learned.bound,
+        "max_distance": max(row["max_distance"] for row in learned.history),
+        "check": learned.checks[-1] if learned.checks else {},
+    }
+
+
+def _resume_from_shorter(
+    place: pathlib.Path, data: Transitions, config: MetricConfig, training: MetricTraining
+) -> None:
+    """Takes the checkpoint of a metric that differs in its length alone: every step is the same one there."""
+    if (place / CHECKPOINT).exists():
+        return
+    wanted = {"dataset": data.fingerprint(), "config": to_plain(config), "training": to_plain(training)}
+    for other in place.parent.glob(f"*/{CHECKPOINT}"):
+        header = load_header(other)
+        if run_identity(header) == run_identity(wanted) and header["step"] <= training.steps:
+            with files.atomic_write(place / CHECKPOINT) as partial:
+                shutil.copyfile(other, partial)
+            return
+
+
+def metric_lock(place: pathlib.Path):
+    """Holds the lock of a metric's folder; waits for another process that works in it."""
+    return files.locked(place / ".lock", when_taken=lambda: say(f"waiting for another process that works in {place}"))
+
+
+# Neighbors.
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddedLog:
+    """A metric, the log in its units, and the table of neighbors under it."""
+
+    metric: Embedding
+    data: Transitions
+    key: TableKey
+    table: pathlib.Path
+
+
+def embedded_log(kind: DistanceKind, place: pathlib.Path, data: Transitions) -> EmbeddedLog:
+    """The metric in a folder, learned or plain L2, with the log as it sees it."""
+    if kind == "l2":
+        seen = data.with_normalized_observations()
+        key = TableKey.of(Euclidean.fingerprint(seen), data)
+        return EmbeddedLog(Euclidean(), seen, key, place / TABLE)
+    learned = load_metric(place)
+    if load_header(place / CHECKPOINT)["dataset"] != data.fingerprint():
+        raise PloffError(
+            f"the metric in {place} was learned from another dataset than {data.origin.name}; "
+            "name that one, or another folder"
+        )
+    key = TableKey.of(learned.fingerprint, data)
+    return EmbeddedLog(learned.metric, learned.in_units_of(data), key, place / TABLE)
+
+
+def _embedded(arguments: Arguments, out: pathlib.Path) -> EmbeddedLog:
+    metric = arguments["metric"]
+    place = metric_folder(out, arguments["task"], metric)
+    return embedded_log("l2" if metric == "l2" else "learned", place, load_data(arguments, out))
+
+
+def neighbors_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Prepares the search: all of it where it is quick, else the index that its parts share."""
+    log = _embedded(arguments, out)
+    yield Progress(0, log.data.num_states)
+    if _is_made(log):
+        return {"divided": False}
+    states = np.asarray(neighbors.embed_logged_states(log.metric, log.data.to_device()), np.float32)
+    index = build_index(states[: len(log.data)], states, SearchConfig())
+    with metric_lock(log.table.parent):
+        if not isinstance(index, InvertedLists):
+            yield from search_table(log.table, states, len(log.data), log.key, index=index)
+            return {"divided": False}
+        search = log.table.parent / "search"
+        with files.atomic_write(search / "states.npy") as partial:
+            np.save(partial, states)
+        with files.atomic_write(search / "index.npz") as partial:
+            np.savez(partial, homes=index.homes, parts=index.parts, probes=index.probes)
+    return {"divided": True, "probes": index.probes}
+
+
+def neighbors_part_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Searches for the neighbors of one part of the states."""
+    search = metric_folder(out, arguments["task"], arguments["metric"]) / "search"
+    target = search / f"part-{arguments['part']}-of-{arguments['parts']}.npy"
+    if not (search / "index.npz").exists() or target.exists():
+        return {}
+    states, index = _load_search(search)
+    count, part, parts = len(states), arguments["part"], arguments["parts"]
+    first, last = count * part // parts, count * (part + 1) // parts
+    k = min(SearchConfig().num_neighbors, len(index.points))
+    found = [np.zeros((0, k), np.int32)]
+    for start in range(first, last, BATCH):
+        found.append(index.query(states[start : min(start + BATCH, last)], k))
+        yield Progress(min(start + BATCH, last) - first, last - first)
+    with files.atomic_write(target) as partial:
+        np.save(partial, np.concatenate(found))
+    return {"states": last - first}
+
+
+def neighbors_table_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Puts the parts together, measures their recall, and writes the table."""
+    log = _embedded(arguments, out)
+    search = log.table.parent / "search"
+    if not _is_made(log):
+        states, index = _load_search(search)
+        names = [f"part-{part}-of-{arguments['parts']}.npy" for part in range(arguments["parts"])]
+        found = np.concatenate([np.load(search / name) for name in names])
+        yield from search_table(log.table, states, len(log.data), log.key, index=index, found=found)
+    shutil.rmtree(search, ignore_errors=True)
+    report = load_table(log.table, log.key).report
+    return {"recall": report.recall, "method": report.method, "sampled": report.sampled}
+
+
+def _is_made(log: EmbeddedLog) -> bool:
+    """Whether the table is there; one of another metric or dataset is removed, nothing else can need it."""
+    if not log.table.exists():
+        return False
+    header = load_header(log.table)
+    if all(header.get(name) == wanted for name, wanted in dataclasses.asdict(log.key).items()):
+        return True
+    log.table.unlink()
+    return False
+
+
+def _load_search(search: pathlib.Path) -> tuple[np.ndarray, InvertedLists]:
+    """The states, and the index over those that the lists hold."""
+    states = np.load(search / "states.npy", mmap_mode="r")
+    with np.load(search / "index.npz", allow_pickle=False) as saved:
+        homes, parts, probes = saved["homes"], saved["parts"], int(saved["probes"])
+    return states, InvertedLists(states[: len(homes)], homes, parts, probes)
+
+
+# Agent and evaluation.
+
+
+def agent_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Trains and evaluates one seed of one method."""
+    task, metric = arguments["task"], arguments["metric"]
+    place = None if metric == "none" else metric_folder(out, task, metric)
+    if place is not None and not (place / TABLE).exists():
+        raise PloffError(f"{place} is gone, on which this run builds; put it back, or begin anew with another --out")
+    data, note = load_data(arguments, out), files.read_json(data_note(out, task))
+    folder = run_folder(out, arguments)
+    job = agent_run.AgentJob(
+        folder=folder / f"seed-{arguments['seed']}",
+        method=arguments["method"],
+        settings=arguments["settings"],
+        training=arguments["training"],
+        seed=arguments["seed"],
+        data=data,
+        dataset=note["fingerprint"],
+        embedded=None if place is None else embedded_log("l2" if metric == "l2" else "learned", place, data),
+        eval_env=_eval_env(arguments, data),
+        logger=arguments["logger"],
+    )
+    agent_run.write_config(job, arguments, note, place)
+    result = yield from agent_run.train_agent(job)
+    names = ("step", "score", "mean_return", "min_return", "max_return")
+    return {
+        "step": result.step,
+        "score": result.score,
+        "mean_return": result.mean_return,
+        "evaluations": [{name: row[name] for name in names if name in row} for row in result.evaluations],
+        "folder": str(folder.relative_to(out)),
+    }
+
+
+def evaluation_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Evaluates a trained policy in new episodes."""
+    yield Progress(0, arguments["episodes"])
+    env = structure(EvalEnv, arguments["eval_env"], "evaluation environment")
+    outcome = evaluate(
+        load_policy(out / arguments["folder"]),
+        env.environment,
+        episodes=arguments["episodes"],
+        seed=arguments["seed"],
+        physics=env.physics,
+        references=env.references,
+        options=env.options,
+    )
+    return outcome.to_json()
+
+
+def _eval_env(arguments: Arguments, data: Transitions) -> EvalEnv | None:
+    """Where the policy is evaluated; if it cannot be, whoever began the run has said so once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PloffWarning)
+        return find_eval_env(data, arguments["environment"], arguments["physics"])
+
+
+STAGES: dict[str, Callable[[Arguments, pathlib.Path], Work]] = {
+    "data": data_stage,
+    "metric": metric_stage,
+    "neighbors": neighbors_stage,
+    "neighbors-part": neighbors_part_stage,
+    "neighbors-table": neighbors_table_stage,
+    "agent": agent_stage,
+    "evaluation": evaluation_stage,
+}

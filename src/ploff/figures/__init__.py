@@ -1,1 +1,0 @@
-"""Pictures: results in, Matplotlib figures out; nothing here computes what it shows."""

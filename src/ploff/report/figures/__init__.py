@@ -1,0 +1,1 @@
+"""Pictures with Matplotlib: results in, figures out."""

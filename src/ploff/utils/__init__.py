@@ -1,0 +1,1 @@
+"""What every part uses: errors, configurations, files, progress, cores."""

@@ -1,0 +1,134 @@
+"""Files that are whole or absent: nothing here leaves a half-written file behind, whatever kills the process.
+
+A file is written beside its place under another name, flushed to the disk, and renamed over it in one step.
+"""
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import filelock
+import jax
+import numpy as np
+
+from ploff.utils.errors import PloffError
+
+Path = str | os.PathLike[str]
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[pathlib.Path]:
+    """Yields a path to write to; moves it over `path` if the block ends well, removes it otherwise."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The suffix stays: writers such as np.savez and pyarrow look at it.
+    partial = path.with_name(f".{path.stem}.partial-{os.getpid()}{path.suffix}")
+    try:
+        yield partial
+        with open(partial, "r+b") as written:
+            os.fsync(written.fileno())
+        os.replace(partial, path)
+        _sync_folder(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: pathlib.Path) -> None:
+    """Makes a rename survive a power cut; not every system can open a folder, and there the rename alone must do."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: pathlib.Path, *, when_taken: Callable[[], None]) -> Iterator[None]:
+    """Holds a lock that ends with the process, whatever ends it.
+
+    Args:
+      path: the lock's file.
+      when_taken: called where another process holds the lock; it may raise, or return to wait.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        when_taken()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes text as UTF-8, whole or not at all."""
+    with atomic_write(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes JSON, whole or not at all."""
+    write_text(path, json.dumps(content, indent=2, default=plain_value) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Reads JSON, or says which file is broken."""
+    try:
+        return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise PloffError(
+            f"{path} is not valid JSON (line {error.lineno}): {error.msg}; delete it to start anew"
+        ) from None
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows under the union of their columns, whole or not at all."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file by its header; none if there is no file."""
+    if not os.path.exists(path):
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def digest(content: Any, size: int = 8) -> str:
+    """A short digest of JSON content: equal content, equal digest."""
+    text = json.dumps(content, sort_keys=True, default=plain_value)
+    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
+
+
+def fingerprint(tree: Any) -> str:
+    """A short digest of every array in a pytree, with types and shapes: equal content, equal fingerprint."""
+    found = hashlib.blake2b(digest_size=12)
+    for leaf in jax.tree.leaves(tree):
+        array = np.ascontiguousarray(leaf)
+        found.update(f"{array.dtype}{array.shape}".encode())
+        found.update(array.data)
+    return found.hexdigest()
+
+
+def plain_value(value: Any) -> Any:
+    """NumPy and JAX values, and paths, as JSON's own."""
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        return np.asarray(value).tolist()
+    if isinstance(value, pathlib.Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

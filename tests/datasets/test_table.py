@@ -1,0 +1,235 @@
+import csv
+
+import numpy as np
+import pytest
+
+from data_cases import LAYOUTS, make_rows, refusal, write_hdf5
+from ploff import datasets
+from ploff.actions import ActionSpace
+from ploff.transitions import UNKNOWN
+from ploff.utils.errors import DataError, PloffWarning
+
+
+def write_csv(path, columns):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def write_table(tmp_path, **changes):
+    columns = {
+        "obs_0": [1.0, 2.0, 3.0],
+        "action_0": [0.0, 0.5, 1.0],
+        "reward": [0.0, 1.0, 2.0],
+        "terminal": [0, 0, 1],
+        "episode": [1, 1, 2],
+    } | changes
+    present = {name: values for name, values in columns.items() if values is not None}
+    lines = [",".join(present), *(",".join(map(str, row)) for row in zip(*present.values(), strict=True))]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_columns_are_found_by_convention_and_put_in_order(tmp_path):
+    path = write_csv(
+        tmp_path / "log.csv",
+        {
+            "time": [0.0, 0.1, 0.2, 0.3],
+            "remark": ["cold", "cold", "warm", "hot"],
+            "obs_10": [10.0, 10.5, 11.5, 12.5],
+            "obs_9": [9.0, 9.5, 9.25, 9.75],
+            "action_0": [0.5, -0.5, 0.25, 0.0],
+            "reward": [1.0, 2.0, 3.0, 4.0],
+            "terminated": ["false", "true", "false", "false"],
+            "truncated": [0, 0, 0, 1],
+        },
+    )
+    transitions = datasets.load(path, action_low=-1, action_high=1, infos=True)
+    np.testing.assert_array_equal(transitions.observations[0], [9, 10])
+    assert transitions.terminals.tolist() == [False, True, False, False]
+    assert transitions.timeouts.tolist() == [False, False, False, True]
+    assert transitions.successors.tolist() == [1, UNKNOWN, 3, UNKNOWN]
+    assert transitions.infos["time"].tolist() == [0.0, 0.1, 0.2, 0.3]
+    assert "remark" not in transitions.infos
+
+
+def test_an_episode_column_marks_cuts_where_it_changes(tmp_path):
+    path = write_csv(
+        tmp_path / "log.csv",
+        {
+            "episode_id": ["a", "a", "b", "b", "c"],
+            "state_speed": [1.0, 2.0, 3.0, 4.0, 5.0],
+            "state_angle": [0.1, 0.2, 0.3, 0.4, 0.5],
+            "action": [0, 1, 2, 1, 0],
+            "reward": [1.0, 2.0, 3.0, 4.0, 5.0],
+            "done": [0, 0, 0, 1, 0],
+        },
+    )
+    transitions = datasets.load(path, choices=3)
+    assert transitions.timeouts.tolist() == [False, True, False, False, True]
+    assert transitions.terminals.tolist() == [False, False, False, True, False]
+    assert transitions.episode_lengths().tolist() == [2, 2, 1]
+    np.testing.assert_array_equal(transitions.observations[0], [1.0, 0.1])
+
+
+def test_columns_can_be_named_and_lists_are_vectors(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = pa.table(
+        {
+            "sensors": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+            "sensors_after": [[3.0, 4.0], [5.0, 6.0], [7.0, 8.0]],
+            "valve": [0.1, 0.2, 0.3],
+            "profit": [1.0, 0.0, 2.0],
+            "batch": [1, 1, 1],
+        }
+    )
+    path = tmp_path / "plant.parquet"
+    pyarrow.parquet.write_table(table, path)
+    with pytest.warns(PloffWarning, match="no terminal column: every episode counts as cut"):
+        transitions = datasets.load(
+            path,
+            action_low=0,
+            action_high=1,
+            columns={
+                "observations": ["sensors"],
+                "next_observations": ["sensors_after"],
+                "actions": ["valve"],
+                "rewards": ["profit"],
+                "episodes": ["batch"],
+            },
+        )
+    assert transitions.timeouts.tolist() == [False, False, True]
+    assert transitions.num_states == 4
+    np.testing.assert_array_equal(transitions.next_observations()[-1], [7, 8])
+
+
+def test_what_a_table_says_about_an_action_is_no_part_of_it(tmp_path):
+    path = write_csv(
+        tmp_path / "log.csv",
+        {
+            "obs_0": [1.0, 2.0, 3.0],
+            "action_0": [-1, 1, 1],  # as a CSV file writes -1.0 and 1.0
+            "action_logprob": [-0.5, -0.7, -0.1],
+            "reward": ["false", "true", "true"],
+            "timeout": [0, 0, 1],
+            "terminal": [0, 0, 0],
+        },
+    )
+    transitions = datasets.load(path, action_low=-1, action_high=1)
+    np.testing.assert_array_equal(transitions.actions, [[-1], [1], [1]])
+    assert transitions.action_space == ActionSpace.box(-1, 1)
+    assert transitions.rewards.tolist() == [0.0, 1.0, 1.0]
+    assert transitions.episode_returns().tolist() == [2.0]
+
+
+def test_a_list_that_is_missing_is_an_unknown_next_observation_and_nothing_else_may_be(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    columns = {
+        "obs": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+        "next_obs": [[3.0, 4.0], None, [7.0, 8.0]],
+        "action": [0.1, 0.2, 0.3],
+        "reward": [1.0, 0.0, 2.0],
+        "terminal": [False, False, False],
+        "episode": [0, 0, 1],
+    }
+    path, bounds = tmp_path / "log.parquet", {"action_low": 0, "action_high": 1}
+    pyarrow.parquet.write_table(pa.table(columns), path)
+    transitions = datasets.load(path, **bounds)
+    assert (transitions.successors == UNKNOWN).tolist() == [False, True, False]
+    np.testing.assert_array_equal(transitions.next_observations()[2], [7, 8])
+    pyarrow.parquet.write_table(pa.table({**columns, "next_obs": pa.array([None] * 3, pa.list_(pa.float64()))}), path)
+    assert datasets.load(path, **bounds).successors.tolist() == [
+        1,
+        UNKNOWN,
+        UNKNOWN,
+    ]  # as if there were no column
+    for name, gap, message in (
+        ("obs", [[], [], []], "obs"),
+        ("obs", [[1.0, 2.0], None, [5.0, 6.0]], "some are missing"),
+        ("episode", [0, None, None], "'episode' has gaps: every row belongs to an episode"),
+    ):
+        pyarrow.parquet.write_table(pa.table({**columns, name: gap}), path)
+        with pytest.raises(DataError, match=message):
+            datasets.load(path, **bounds)
+
+
+def test_long_lists_are_vectors_too(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    kind = pa.large_list(pa.float64())
+    columns = {
+        "observation": pa.array([[1.0, 2.0], [3.0, 4.0]], kind),
+        "action": pa.array([[0.1], [0.2]], kind),
+        "reward": [1.0, 0.0],
+        "terminal": [False, True],
+        "timeout": [False, False],
+    }
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+    transitions = datasets.load(tmp_path / "log.parquet", action_low=0, action_high=1)
+    np.testing.assert_array_equal(transitions.observations, [[1, 2], [3, 4]])
+
+
+def test_an_empty_next_observation_is_an_unknown_one(tmp_path):
+    path = write_csv(
+        tmp_path / "log.csv",
+        {
+            "obs_0": [1, 2, 3],
+            "action_0": [0.0, 0.5, 1.0],
+            "reward": [0, 1, 2],
+            "timeout": [0, 1, 1],
+            "terminal": [0, 0, 0],
+            "next_obs_0": [2.0, "", 4.5],
+        },
+    )
+    transitions = datasets.load(path, action_low=0, action_high=1)
+    assert transitions.successors.tolist() == [1, UNKNOWN, 3]
+    assert transitions.observations.ravel().tolist() == [1.0, 2.0, 3.0, 4.5]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("name", ["hopper_medium-v2", "door-cut-v1", "hopper_broken-v2"])
+def test_tables_keep_every_number_and_end(name, suffix, tmp_path):
+    source = write_hdf5(tmp_path / f"{name}.hdf5", make_rows(name, **LAYOUTS[name]))
+    before = datasets.load(source)
+    table = datasets.convert(source, tmp_path / f"{name}{suffix}")
+    after = datasets.load(table, action_low=-1, action_high=1)
+    for field in ("observations", "actions", "rewards", "terminals", "timeouts", "successors"):
+        np.testing.assert_array_equal(
+            np.asarray(getattr(after, field), np.float32), np.asarray(getattr(before, field), np.float32)
+        )
+    if suffix == ".parquet":
+        assert after.observations.dtype == before.observations.dtype
+        assert datasets.load(table).origin == before.origin
+
+
+def test_a_table_without_a_field_names_what_it_found(tmp_path):
+    message = refusal(write_table(tmp_path, obs_0=None))
+    assert "lacks observations; it holds action_0, episode, reward, terminal" in message
+
+
+def test_a_column_that_is_not_there_or_a_field_that_is_none_is_refused(tmp_path):
+    path = write_table(tmp_path)
+    assert "lacks speed; it holds action_0, episode" in refusal(path, columns={"observations": ["speed"]})
+    with pytest.raises(DataError, match="no field is called 'states'; fields are observations"):
+        datasets.load(path, columns={"states": ["obs_0"]})
+
+
+def test_text_gaps_and_scattered_episodes_are_refused(tmp_path):
+    assert "column 'obs_0' holds string where numbers" in refusal(write_table(tmp_path, obs_0=["a", "b", "c"]))
+    message = refusal(write_table(tmp_path, obs_0=[1.0, "", 3.0]), action_low=0, action_high=1)
+    assert "observations holds 1 NaN or infinite value, first nan in row 1" in message
+    message = refusal(write_table(tmp_path, episode=[1, 2, 1]))
+    assert "the rows of an episode are not together; sort by 'episode'" in message
+
+
+def test_a_table_without_any_kind_of_end_is_refused(tmp_path):
+    message = refusal(write_table(tmp_path, terminal=None, episode=None))
+    assert "has neither a terminal, a timeout nor an episode column" in message

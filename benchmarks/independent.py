@@ -5,9 +5,9 @@
         --record benchmarks/results/independent.csv
 
 d3rlpy's own losses, networks (relu, its initial weights) and optimizers learn from the transitions that `ploff.load`
-reads, with the settings that `docs/methods.md` names. Its policies are evaluated where ours are: ten episodes
-every 5,000 steps, the same ones each time (ours get others each time). What the record holds is not run again. d3rlpy
-asks for an older gymnasium than ploff does; both work with ploff's.
+reads, with the settings that `docs/explanation/methods.md` names. Its policies are evaluated where ours are: ten
+episodes every 5,000 steps, the same ones each time (ours get others each time). What the record holds is not run again.
+d3rlpy asks for an older gymnasium than ploff does; both work with ploff's.
 """
 
 import argparse

@@ -3,7 +3,7 @@ r"""PRDC (Ran et al., 2023): TD3 whose actor is held to the logged action neares
     actor:  min mean |π(s) − â|² − α Q(s, π(s)) / |Q|,   (ŝ, â) = argmin over candidates of β²‖s − ŝ‖² + ‖π(s) − â‖²
 
 The candidates are the pairs of the log's table of neighbors: the k states nearest to s. PRDC searches the whole log
-with a kd-tree at every step; the methods' page tells how they differ.
+with a kd-tree at every step; docs/explanation/methods.md tells how they differ.
 
 Shapes: B rows, k neighbors, S observation, A action.
 """

@@ -1,4 +1,4 @@
-"""What the documents say is still true: their Python runs, the public names exist, the help answers."""
+"""What the documents say is true: their Python runs, links lead somewhere, generated pages equal the code."""
 
 import pathlib
 import re
@@ -10,11 +10,26 @@ import pytest
 import ploff
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+MANUAL = [page for page in PAGES if not {DOCS / "log", DOCS / "results"} & set(page.parents)]
+GENERATED = ("api.md", "command-line.md", "configuration.md")
 BLOCKS = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"^```.*?^```|`[^`]+`", re.MULTILINE | re.DOTALL)
+HISTORY = re.compile(
+    r"\bno longer\b|\bformerly\b|\bpreviously\b|\bin the past\b|\bwe (?:have )?tried\b|(?<!what )\bwas tried\b"
+    r"|(?<!\bis )(?<!\bare )(?<!\bbe )\bused to\b|\bearlier versions?\b|\b(?:was|were|been) renamed\b|\bsince then\b",
+    re.IGNORECASE,
+)
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|home|tmp/wt)\b")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS.search(page.read_text())], ids=lambda p: p.name)
+def name_of(page: pathlib.Path) -> str:
+    """A page as tests call it."""
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if BLOCKS.search(page.read_text())], ids=name_of)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     code = "\n".join(BLOCKS.findall(page.read_text()))
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
@@ -23,18 +38,53 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
 
 def anchors(page: pathlib.Path) -> set[str]:
     """What a link may name behind #, as the documentation's builder makes it of headings."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_between_pages_lead_somewhere_that_the_built_pages_have_too(page):
-    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text()):
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", CODE.sub("", page.read_text())):
         if "://" not in target:
             path = (page.parent / target).resolve() if target else page
             assert path.exists(), f"{page.name} links to {target}"
-            assert page.parent == ROOT or path.is_relative_to(ROOT / "docs"), f"{page.name} links to {target}"
+            assert page.parent == ROOT or path.is_relative_to(DOCS), f"{page.name} links to {target}"
             assert not anchor or anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
+
+
+def test_every_page_is_in_the_navigation_and_every_entry_of_it_exists():
+    text = (ROOT / "mkdocs.yml").read_text()
+    listed = re.findall(r"^ +- .*: (\S+\.md)$", text[text.index("nav:") :], re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+
+
+def test_the_research_log_lists_all_of_its_pages():
+    index = (DOCS / "log" / "index.md").read_text()
+    for page in (DOCS / "log").glob("2*.md"):
+        title = page.read_text().splitlines()[0].removeprefix("# ")
+        assert f"[{title}]({page.name})" in index
+
+
+def test_generated_pages_are_what_the_code_gives(tmp_path):
+    subprocess.run([sys.executable, DOCS / "generate_reference.py", tmp_path], check=True)
+    assert sorted(page.name for page in tmp_path.iterdir()) == sorted(GENERATED)
+    for name in GENERATED:
+        message = f"{name} is not up to date; `python docs/generate_reference.py` makes it anew"
+        assert (tmp_path / name).read_text() == (DOCS / "reference" / name).read_text(), message
+
+
+@pytest.mark.parametrize("page", MANUAL, ids=name_of)
+def test_the_manual_tells_no_history(page):
+    found = HISTORY.search(" ".join(page.read_text().split()))
+    assert found is None, f"{name_of(page)}: {found.group()!r} belongs into the research log"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_names_a_place_on_somebodys_machine(page):
+    found = MACHINE_PATH.search(page.read_text())
+    assert found is None, f"{name_of(page)}: {found.group()}"
 
 
 def test_every_public_name_is_there():

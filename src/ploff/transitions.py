@@ -88,7 +88,7 @@ class Batch(NamedTuple):
 
 
 class Transitions(eqx.Module):
-    """N logged transitions over M ≥ N states; see the module's text."""
+    """N logged transitions over M ≥ N states: an immutable JAX pytree; the module's text explains its arrays."""
 
     observations: AnyArray  # [M, ...]
     actions: AnyArray  # [N, A] in a box, [N] integers where discrete

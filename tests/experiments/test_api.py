@@ -28,7 +28,7 @@ from metric_cases import discrete_log, random_log
 from ploff import PloffError, cli, datasets
 from ploff.environments.collection import collect
 from ploff.environments.evaluation import evaluate
-from ploff.experiments import agent_run, api, stages
+from ploff.experiments import agent_run, api, stages, summary
 from ploff.experiments.run_folder import load_suite
 from ploff.experiments.run_suite import run_suite
 from ploff.experiments.store import Store
@@ -485,7 +485,7 @@ def test_the_command_compares_methods_in_a_table_and_says_what_is_next(tmp_path,
     for text in ("the data's episodes", "bc", "td3-off"):
         assert text in shown.out
     assert f"policy: 2 policies in {out}/runs" in shown.err
-    assert "next: `ploff explain" in shown.err
+    assert f"next: `ploff report {out}` draws it all" in shown.err
     suite = load_suite(pathlib.Path(out))
     assert [column.method for column in suite.columns] == ["bc", "td3-off"]
     run = ploff.load_run(next(pathlib.Path(out).glob("runs/*/bc-*")))
@@ -494,3 +494,23 @@ def test_the_command_compares_methods_in_a_table_and_says_what_is_next(tmp_path,
     with pytest.raises(PloffError, match="holds 2 runs; name one of"):
         ploff.load_run(out)
     assert run.method == "bc"
+
+
+def test_a_policy_that_is_evaluated_nowhere_is_found_again(tmp_path):
+    ploff.train(swings(), "bc", out=tmp_path, environment="none", settings={"hidden_sizes": "8"}, **BRIEF)
+    assert ploff.load_policy(tmp_path).action_space.width == 1
+
+
+def test_a_file_that_has_changed_since_is_refused_even_where_all_is_done(tmp_path):
+    file, short = tmp_path / "log.npz", {**BRIEF, "settings": {"hidden_sizes": "8"}}
+    datasets.save(random_log(), file)
+    ploff.train(file, "bc", out=tmp_path / "run", **short)
+    datasets.save(random_log(seed=1), file, overwrite=True)
+    with pytest.raises(PloffError, match="is not what it was when"):
+        ploff.train(file, "bc", out=tmp_path / "run", **short)
+
+
+def test_what_to_do_next_is_what_can_be_done(tmp_path):
+    run = ploff.train(random_log(), "bc", out=tmp_path, settings={"hidden_sizes": "8"}, **BRIEF)
+    assert "explain" not in summary.next_steps([run], "out")[-1]
+    assert "ploff report out" in summary.next_steps([run], "out")[-1]

@@ -13,6 +13,12 @@ def test_every_method_has_an_estimate():
     assert set(METHODS) <= set(estimate.PER_THOUSAND_STEPS)
 
 
+def test_a_method_that_was_never_measured_is_estimated_too(tmp_path, monkeypatch):
+    jobs = make_plan(planned_suite(methods={"bc": {}}, seeds=1)).jobs
+    monkeypatch.delitem(estimate.PER_THOUSAND_STEPS, "bc")
+    assert estimate.seconds(jobs, Store(tmp_path)) > 0
+
+
 def test_an_estimate_rests_on_what_like_jobs_took(tmp_path):
     suite, store = planned_suite(methods={"bc": {}}, seeds=3), Store(tmp_path)
     jobs = make_plan(suite).jobs

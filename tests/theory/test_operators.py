@@ -177,7 +177,7 @@ def test_wrong_input_is_refused_in_one_line():
 
 
 def test_the_example_in_the_documentation_runs():
-    page = pathlib.Path(__file__).parents[2] / "docs" / "theory.md"
+    page = pathlib.Path(__file__).parents[2] / "docs" / "explanation" / "theory.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert blocks
     for block in blocks:

@@ -37,6 +37,7 @@ class Outer:
     flag: bool = False
     kind: Literal["a", "b"] = "a"
     limit: int | None = None
+    place: str | None = None
     pair: tuple[float, float] | None = None
     inner: tuple[Inner, ...] = ()
     anything: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -51,6 +52,8 @@ class Outer:
         ({"share": "0.5", "flag": "true"}, {"share": 0.5, "flag": True}),
         ({"share": 2}, {"share": 2.0}),
         ({"limit": "none", "kind": "b"}, {"limit": None, "kind": "b"}),
+        ({"place": "none"}, {"place": "none"}),
+        ({"place": None}, {"place": None}),
         ({"limit": "10_000"}, {"limit": 10_000}),
         ({"pair": [1, 2]}, {"pair": (1.0, 2.0)}),
         ({"inner": [{"x": "3"}]}, {"inner": (Inner(3),)}),

@@ -115,7 +115,7 @@ def evaluate(
         all its parameters). Where actions are discrete it returns choices [B] or scores [B, n]. Actions are
         clipped to the environment's bounds.
       environment: a name or a Gymnasium id that `ploff.environments.make` knows, or a function that makes
-      one.
+        one.
       episodes: how many; each has its own seed.
       seed: decides the episodes' seeds.
       physics: see `ploff.environments.make`.

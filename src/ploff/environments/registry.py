@@ -62,7 +62,7 @@ def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
         "gymnasium", that of the installed releases. A Gymnasium id, and what a program registered, is made
         as it is.
       **options: passed on. With physics="d4rl" a locomotion task takes rendering options and
-      `max_episode_steps` alone.
+        `max_episode_steps` alone.
     """
     if physics not in ("d4rl", "gymnasium"):
         raise UnknownNameError("physics", physics, ("d4rl", "gymnasium"))

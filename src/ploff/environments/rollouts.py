@@ -49,7 +49,7 @@ def run_episodes(
 
     Args:
       policy: from observations [B, ...] to actions [B, A], or to choices [B] or scores [B, n] of discrete
-      actions.
+        actions.
       envs: environments of one kind, at most ROWS. Their number changes the speed, not the episodes.
       seeds: of the episodes, in their order.
       keep: whether episodes hold their observations and actions.

@@ -139,6 +139,7 @@ def compare(
         say(f"no environment is known for {data.origin.name}: policies are not evaluated (--environment names one)")
     if isinstance(dataset, Transitions) and not pathlib.Path(suite.tasks[0]).exists():
         datasets.save(data, suite.tasks[0])
+    stages.refuse_changed_data(data, suite.tasks[0], out)
     stages.provide(suite.tasks[0], data)
     serial = len(plan.runs) == 1 or not _can_travel(env)
     outcome = run_suite(suite, out, workers=_workers(len(plan.runs)), serial=serial, quiet=quiet)

@@ -10,6 +10,7 @@ from ploff.experiments.jobs import Job
 from ploff.experiments.store import Store
 
 BEGINNING = 4.0  # loading and compiling
+OF_A_NEW_METHOD = 10.0  # seconds per thousand steps of a method that is not measured yet
 PER_THOUSAND_STEPS = {
     "metric": 6.6,
     "bc": 2.8,
@@ -51,7 +52,7 @@ def _one(job: Job, seen: dict[str, list[float]]) -> float:
     if name in seen:
         return thousands * sum(seen[name]) / len(seen[name])
     if job.kind in ("metric", "agent"):
-        return BEGINNING + thousands * PER_THOUSAND_STEPS[name]
+        return BEGINNING + thousands * PER_THOUSAND_STEPS.get(name, OF_A_NEW_METHOD)
     return OTHER_JOBS
 
 

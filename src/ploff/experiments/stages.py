@@ -87,12 +87,18 @@ def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
 def load_data(arguments: Arguments, out: pathlib.Path) -> Transitions:
     """A task's data, which must be what the suite's other results were made from."""
     task = arguments["task"]
-    data, note = _load(task, json.dumps(arguments["reading"], sort_keys=True)), data_note(out, task)
+    data = _load(task, json.dumps(arguments["reading"], sort_keys=True))
+    refuse_changed_data(data, task, out)
+    return data
+
+
+def refuse_changed_data(data: Transitions, task: str, out: pathlib.Path) -> None:
+    """Refuses data that are not those which a folder's results were made from."""
+    note = data_note(out, task)
     if note.exists() and files.read_json(note)["fingerprint"] != data.fingerprint():
         raise PloffError(
             f"the data of {task} is not what it was when {out} was begun; choose another --out for what it is now"
         )
-    return data
 
 
 @functools.lru_cache(maxsize=1)

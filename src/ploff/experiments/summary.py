@@ -32,10 +32,14 @@ def next_steps(runs: Sequence[Run], out: str) -> list[str]:
     """Where the policies are, and what can be done with them."""
     found = [path for run in runs for path in sorted(run.folder.glob(f"seed-*/{POLICY}"))]
     where = str(found[0]) if len(found) == 1 else f"{len(found)} policies in {out}/runs"
-    place = out if len(runs) == 1 else str(runs[-1].folder)
+    drawn = f"`ploff report {out}` draws it all"
+    measured = [run for run in runs if run.config["metric"] is not None]  # its distances to the data are known
+    if not measured:
+        return [f"policy: {where}", f"next: {drawn}"]
+    place = out if len(runs) == 1 else str(measured[-1].folder)
     return [
         f"policy: {where}",
-        f"next: `ploff explain {place} --row 0` shows the evidence behind an action, `ploff report {out}` draws it all",
+        f"next: `ploff explain {place} --row 0` shows the evidence behind an action, {drawn}",
     ]
 
 

@@ -177,9 +177,9 @@ def _sequence(value: Any, hint: Any) -> tuple[Any, ...]:
 
 
 def _optional(value: Any, hint: Any) -> Any:
-    if value is None or (isinstance(value, str) and value.lower() == "none"):
-        return None
     (kind,) = (kind for kind in get_args(hint) if kind is not type(None))
+    if value is None or (kind is not str and isinstance(value, str) and value.lower() == "none"):
+        return None
     return _converter.structure(value, kind)
 
 

@@ -2,7 +2,6 @@
 
 import importlib.resources
 import pathlib
-import re
 import shutil
 from typing import Any
 
@@ -198,15 +197,3 @@ def test_the_bundled_sample_obeys_the_physics_that_it_names():
         assert float(reward) == pytest.approx(float(sample.rewards[row]), abs=1e-3)
         assert terminal == sample.terminals[row]
     assert np.median(errors) < 1e-4
-
-
-@pytest.mark.filterwarnings("ignore:.*no terminal column")
-def test_the_examples_of_the_page_on_data_run(tmp_path, monkeypatch):
-    page = pathlib.Path(__file__).parents[2] / "docs" / "data.md"
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        if "sample" not in block or SAMPLE.exists():
-            exec(block, {})
-    assert len(datasets.load("pendulum.npz").episode_ends()) == 3

@@ -1,8 +1,5 @@
 """F and F_w: propositions 1 to 3, the kinds of distance that they lead to, and numbers worked out by hand."""
 
-import pathlib
-import re
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -174,14 +171,6 @@ def test_wrong_input_is_refused_in_one_line():
         bellman(mdp, discount=0.9, action_weight=-1)
     with pytest.raises(PloffError, match="below the rounding error"):
         iterate(bellman(mdp, discount=0.9), tolerance=1e-16)
-
-
-def test_the_example_in_the_documentation_runs():
-    page = pathlib.Path(__file__).parents[2] / "docs" / "explanation" / "theory.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(block, {})
 
 
 @less_thorough

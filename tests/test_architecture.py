@@ -10,10 +10,11 @@ SOURCE = ROOT / "src" / "ploff"
 # From what everything uses to what uses everything: a module imports from its own line and from those above it.
 STORY = (
     ("utils",),
-    ("actions", "tasks", "transitions", "networks"),
+    ("actions", "tasks", "normalizer", "transitions", "networks"),
     ("datasets",),
     ("environments",),
     ("training",),
+    ("relevance",),
     ("metric",),
     ("neighbors",),
     ("agents",),

@@ -25,43 +25,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ploff.actions import ActionSpace
+from ploff.normalizer import AnyArray, Normalizer
 from ploff.utils import files
 from ploff.utils.arrays import aligned, blocks, non_consecutive_successors
 from ploff.utils.errors import PloffWarning
 
-AnyArray = np.ndarray | jax.Array
 RewardScale = Literal["unit", "none", "return_range"]  # see `Transitions.with_scaled_rewards`
 RETURN_SPAN = 1000.0
 UNKNOWN = -1  # successor of a transition whose next state was not logged
-
-
-class Normalizer(eqx.Module):
-    """A recorded, reversible change of units: normalized = (logged − shift) / scale."""
-
-    shift: AnyArray
-    scale: AnyArray
-
-    @classmethod
-    def identity(cls) -> "Normalizer":
-        """Leaves values as they are."""
-        return cls(shift=np.zeros((), np.float32), scale=np.ones((), np.float32))
-
-    def normalize(self, logged: Any) -> Any:
-        """From the log's units to those that a learner sees."""
-        return (logged - self.shift) / self.scale
-
-    def to_json(self) -> dict[str, Any]:
-        """As `from_json` reads it."""
-        return {"shift": np.asarray(self.shift).tolist(), "scale": np.asarray(self.scale).tolist()}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "Normalizer":
-        """What `to_json` wrote."""
-        return cls(*(np.asarray(content[name], np.float32) for name in ("shift", "scale")))
-
-    def denormalize(self, normalized: Any) -> Any:
-        """From what a learner sees back to the log's units."""
-        return normalized * self.scale + self.shift
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,8 +137,13 @@ class Transitions(eqx.Module):
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
-        """The shape of one observation."""
+        """The shape of one observation, as it was logged."""
         return tuple(self.observations.shape[1:])
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one observation, as learners see it."""
+        return self.observation_normalizer.shape_of(self.observation_shape)
 
     # Episodes, derived from the flags.
 

@@ -179,7 +179,7 @@ def next_row_continues(data: Transitions) -> Bool[Array, "N"]:
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: AWRConfig) -> AWRState:
     """Draws the networks; the first update starts a round."""
     actor_key, value_key = jax.random.split(key)
-    shape, count = dataset.data.observation_shape, len(dataset.data)
+    shape, count = dataset.data.input_shape, len(dataset.data)
     actor = UnboundedActor.init(actor_key, shape, dataset.data.action_space, config.hidden_layers)
     value = glorot_rescale(StateValue.init(value_key, shape, config.hidden_layers))
     return AWRState(

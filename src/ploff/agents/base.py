@@ -29,6 +29,7 @@ class Method:
     module: str  # under ploff.agents
     config_class: str
     distance: DistanceKind = "none"
+    relevance: bool = False  # whether it sees observations in the coordinates that matter, unless it is told otherwise
     paper: str = ""  # who published it
 
     def config(self, *, paper: bool = False, **settings: Any) -> Any:
@@ -74,19 +75,19 @@ def _update_fn(module: str, config: Any) -> Callable[..., Any]:
 METHODS = {
     method.name: method
     for method in (
-        Method("ploff", "ploff", "PloffConfig", "learned", "Dadashi et al., 2021, with our default"),
-        Method("ploff-l2", "ploff", "PloffConfig", "l2", "Dadashi et al., 2021: distances in plain L2"),
-        Method("td3-off", "td3", "TD3Config", "none", "Dadashi et al., 2021: no bonus"),
-        Method("bc", "bc", "BCConfig", "none", "behavioral cloning"),
-        Method("td3-bc", "td3_bc", "TD3BCConfig", "none", "Fujimoto and Gu, 2021"),
-        Method("bear", "bear", "BEARConfig", "none", "Kumar et al., 2019"),
-        Method("brac-v", "brac_v", "BRACvConfig", "none", "Wu, Tucker and Nachum, 2019"),
-        Method("awr", "awr", "AWRConfig", "none", "Peng et al., 2019"),
-        Method("bcq", "bcq", "BCQConfig", "none", "Fujimoto, Meger and Precup, 2019"),
-        Method("cql", "cql", "CQLConfig", "none", "Kumar et al., 2020"),
-        Method("iql", "iql", "IQLConfig", "none", "Kostrikov, Nair and Levine, 2022"),
-        Method("rebrac", "rebrac", "ReBRACConfig", "none", "Tarasov et al., 2023"),
-        Method("prdc", "prdc", "PRDCConfig", "l2", "Ran et al., 2023"),
+        Method("ploff", "ploff", "PloffConfig", "learned", True, "Dadashi et al., 2021, with our default"),
+        Method("ploff-l2", "ploff", "PloffConfig", "l2", True, "Dadashi et al., 2021: distances in plain L2"),
+        Method("td3-off", "td3", "TD3Config", "none", False, "Dadashi et al., 2021: no bonus"),
+        Method("bc", "bc", "BCConfig", "none", False, "behavioral cloning"),
+        Method("td3-bc", "td3_bc", "TD3BCConfig", "none", False, "Fujimoto and Gu, 2021"),
+        Method("bear", "bear", "BEARConfig", "none", False, "Kumar et al., 2019"),
+        Method("brac-v", "brac_v", "BRACvConfig", "none", False, "Wu, Tucker and Nachum, 2019"),
+        Method("awr", "awr", "AWRConfig", "none", False, "Peng et al., 2019"),
+        Method("bcq", "bcq", "BCQConfig", "none", False, "Fujimoto, Meger and Precup, 2019"),
+        Method("cql", "cql", "CQLConfig", "none", False, "Kumar et al., 2020"),
+        Method("iql", "iql", "IQLConfig", "none", False, "Kostrikov, Nair and Levine, 2022"),
+        Method("rebrac", "rebrac", "ReBRACConfig", "none", False, "Tarasov et al., 2023"),
+        Method("prdc", "prdc", "PRDCConfig", "l2", False, "Ran et al., 2023"),
     )
 }
 

@@ -39,7 +39,7 @@ def imitation_loss(actor: Actor, observations: Float[Array, "B *S"], actions: Fl
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: BCConfig) -> BCState:
     """Draws the actor."""
     data = dataset.data
-    actor = Actor.init(key, data.observation_shape, data.action_space, config.hidden_layers)
+    actor = Actor.init(key, data.input_shape, data.action_space, config.hidden_layers)
     return BCState(TrainState.init(actor, optax.adam(config.actor_lr)))
 
 

@@ -96,7 +96,7 @@ def perturbation_loss(
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: BCQConfig) -> BCQState:
     """Draws the networks; the targets equal them."""
     keys = jax.random.split(key, 3)
-    shape, space, hidden = dataset.data.observation_shape, dataset.data.action_space, config.hidden_layers
+    shape, space, hidden = dataset.data.input_shape, dataset.data.action_space, config.hidden_layers
     vae = ActionVAE.init(keys[0], shape, space, hidden._replace(sizes=config.vae_hidden_sizes))
     critics = DoubleCritic.init(keys[1], shape, space, hidden)
     perturbation = Perturbation.init(keys[2], shape, space, hidden, config.max_perturbation)

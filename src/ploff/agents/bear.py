@@ -102,7 +102,7 @@ def update_multiplier(
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: BEARConfig) -> BEARState:
     """Draws the networks, a multiplier of 1; the target equals the critics."""
     keys = jax.random.split(key, 3)
-    shape, space, hidden = dataset.data.observation_shape, dataset.data.action_space, config.hidden_layers
+    shape, space, hidden = dataset.data.input_shape, dataset.data.action_space, config.hidden_layers
     actor = SquashedGaussian.init(keys[0], shape, space, hidden)
     critics = DoubleCritic.init(keys[1], shape, space, hidden)
     model = ActionVAE if config.behavior_model == "vae" else SquashedGaussian

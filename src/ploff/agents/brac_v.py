@@ -78,7 +78,7 @@ def kl_divergence(
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: BRACvConfig) -> BRACvState:
     """Draws the networks, η = 1; the target equals the critics."""
     keys = jax.random.split(key, 3)
-    shape, space, hidden = dataset.data.observation_shape, dataset.data.action_space, config.hidden_layers
+    shape, space, hidden = dataset.data.input_shape, dataset.data.action_space, config.hidden_layers
     critics = DoubleCritic.init(keys[1], shape, space, hidden._replace(sizes=config.critic_hidden_sizes))
     actor, behavior = (SquashedGaussian.init(k, shape, space, hidden) for k in (keys[0], keys[2]))
     return BRACvState(

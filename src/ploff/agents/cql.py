@@ -168,7 +168,7 @@ def update_alpha(
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: CQLConfig) -> CQLState:
     """Draws the networks, multipliers of 1; the target equals the critics."""
     actor_key, critic_key = jax.random.split(key)
-    shape, space, hidden = dataset.data.observation_shape, dataset.data.action_space, config.hidden_layers
+    shape, space, hidden = dataset.data.input_shape, dataset.data.action_space, config.hidden_layers
     critics = DoubleCritic.init(critic_key, shape, space, hidden)
     actor = SquashedGaussian.init(actor_key, shape, space, hidden)
     return CQLState(

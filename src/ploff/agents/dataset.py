@@ -22,6 +22,7 @@ class DistanceStats(eqx.Module):
     median_nn_distance: Float[Array, ""]  # of a logged pair to the nearest other
     neighborhood_radius: Float[Array, ""]  # the median distance of a logged pair to those logged nearby
     action_sensitivity: Float[Array, ""]  # how far a logged pair moves as its action moves by half a range
+    action_spread: Float[Array, ""]  # how far actions logged nearby are from the own one along one direction
     state_distances_sq: Float16[Array, "M k"]  # of states to those nearby, in units of their median
 
     @classmethod
@@ -35,6 +36,7 @@ class DistanceStats(eqx.Module):
             jnp.asarray(neighbors.median_nn_distance(data_distance), jnp.float32),
             jnp.asarray(neighbors.neighborhood_radius(data_distance), jnp.float32),
             jnp.asarray(neighbors.action_sensitivity(data_distance), jnp.float32),
+            jnp.asarray(neighbors.action_spread(data_distance), jnp.float32),
             jnp.asarray(squared, jnp.float16),
         )
 

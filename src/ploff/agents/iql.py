@@ -70,7 +70,7 @@ def actor_optimizer(config: IQLConfig) -> optax.GradientTransformation:
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: IQLConfig) -> IQLState:
     """Draws the networks; the target equals the critics."""
     keys = jax.random.split(key, 3)
-    shape, space, hidden = dataset.data.observation_shape, dataset.data.action_space, config.hidden_layers
+    shape, space, hidden = dataset.data.input_shape, dataset.data.action_space, config.hidden_layers
     actor = TanhMeanGaussian.init(keys[0], shape, space, hidden)
     critics = DoubleCritic.init(keys[1], shape, space, hidden)
     return IQLState(

@@ -45,8 +45,9 @@ class PloffConfig(TD3Config):
     tau: float = 0.02
     bonus: Bonus = "mean"
     critic_form: CriticForm = "contractive"
-    actor_bonus_weight: float = 2.5  # α_a
+    actor_bonus_weight: float = 1.0  # α_a
     critic_bonus_weight: float = 0.0  # α_c
+    deviation: Literal["action", "pair"] = "action"  # d_i: of actions alone, or of pairs of state and action
     num_neighbors: int = 20  # k: so many of those in the table are looked at
     beta: float = 1.0  # β, of the bonuses that have it
     value_temperature: float = 1.0  # κ: how much more the better logged pairs count; 0: all alike
@@ -72,6 +73,7 @@ class PloffConfig(TD3Config):
             "critic_form": "paper",
             "actor_bonus_weight": 5.0,
             "critic_bonus_weight": 1.0,
+            "deviation": "pair",
             "num_neighbors": 50,
             "beta": 0.5,
             "distance_unit": "none",
@@ -93,12 +95,15 @@ class NeighborBonus:
 
     def __init__(self, stats: DistanceStats, logged_q_scores: Float[Array, "N"], config: PloffConfig):
         self.stats, self.logged_q_scores, self.config = stats, logged_q_scores, config
-        self.unit = {
-            "std": stats.directional_std,
-            "neighborhood_radius": stats.neighborhood_radius,
-            "median_nn_distance": stats.median_nn_distance,
-            "none": jnp.ones(()),
-        }[config.distance_unit]
+        if config.deviation == "action":
+            self.unit = jnp.ones(()) if config.distance_unit == "none" else stats.action_spread
+        else:
+            self.unit = {
+                "std": stats.directional_std,
+                "neighborhood_radius": stats.neighborhood_radius,
+                "median_nn_distance": stats.median_nn_distance,
+                "none": jnp.ones(()),
+            }[config.distance_unit]
 
     def value_scale(self, q: Float[Array, "B"], q_grad: Float[Array, "B A"]) -> Float[Array, ""]:
         """u: what values are divided by, as a constant."""
@@ -109,12 +114,15 @@ class NeighborBonus:
         space = self.stats.data_distance.data.action_space
         half_range = jnp.asarray(space.half_range, jnp.float32)
         steepness = jnp.mean(jnp.linalg.norm(q_grad * half_range, axis=-1))
-        unit_in_actions = self.unit / jnp.maximum(self.stats.action_sensitivity, 1e-6)
+        sensitivity = 1.0 if self.config.deviation == "action" else self.stats.action_sensitivity
+        unit_in_actions = self.unit / jnp.maximum(sensitivity, 1e-6)
         return jnp.maximum(steepness * unit_in_actions, 1e-6)
 
     def distances(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B k"]:
-        """To the pairs logged nearby."""
+        """From the actions to those logged nearby, or from the pairs to those."""
         distance = self.stats.data_distance
+        if self.config.deviation == "action":
+            return distance.action_distances(actions, self._neighbors(rows)) / self.unit
         return distance.distances_to(distance.data.states(rows), actions, self._neighbors(rows)) / self.unit
 
     def log_weights(self, rows: Int[Array, "B"]) -> Float[Array, "B k"] | None:

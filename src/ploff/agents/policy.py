@@ -71,12 +71,12 @@ def read_policy(path: str | os.PathLike[str]) -> Policy:
     method = get_method(header["method"])
     space = structure(ActionSpace, header["action_space"], "action space")
     shape = tuple(header["observation_shape"])
-    abstract = _abstract_actor(method, method.config(**header["settings"]), shape, space)
+    normalizer = Normalizer.from_json(header["normalizer"])
+    abstract = _abstract_actor(method, method.config(**header["settings"]), normalizer.shape_of(shape), space)
     arrays, static = eqx.partition(abstract, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
     leaves, structure_of = jax.tree.flatten(arrays)
     actor = eqx.combine(jax.tree.unflatten(structure_of, load_tree(path, leaves)), static)
-    normalizer = jax.tree.map(jnp.asarray, Normalizer.from_json(header["normalizer"]))
-    return Policy(actor, normalizer, space, shape)
+    return Policy(actor, jax.tree.map(jnp.asarray, normalizer), space, shape)
 
 
 def _abstract_actor(method: Method, config: Any, shape: tuple[int, ...], space: ActionSpace) -> Any:

@@ -93,7 +93,7 @@ def q1(critics: DoubleCritic, observations: Array, actions: Array) -> Array:
 
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: TD3Config) -> TD3State:
     """Draws the networks; the targets equal them."""
-    return init_for(key, dataset.data.observation_shape, dataset.data.action_space, config)
+    return init_for(key, dataset.data.input_shape, dataset.data.action_space, config)
 
 
 def init_for(key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, config: TD3Config) -> TD3State:

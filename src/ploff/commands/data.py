@@ -200,14 +200,81 @@ class Collect:
 
 
 @dataclasses.dataclass
+class Relevance(Reading):
+    """Say what each column of the observations is worth, and how many directions of them matter."""
+
+    name: Name
+    """What `ploff data show` takes."""
+    out: Unset[pathlib.Path] = None
+    """Folder for relevance.json and a picture (extra `plot`); without it, only a table is printed."""
+    seed: int = 0
+    """Seeds every random draw."""
+
+    def run(self) -> None:
+        """Learns, prints a table, and writes what was asked for."""
+        from rich.table import Table
+
+        from ploff.datasets import load
+        from ploff.relevance import RelevanceConfig, learn_relevance
+        from ploff.relevance.summary import relevance_rows, summary
+
+        data = load(self.name, **self.options())
+        relevance = learn_relevance(data, RelevanceConfig(seed=self.seed))
+        table = Table("column", "share", "95% interval", "", box=None, pad_edge=False)
+        for row in relevance_rows(relevance):
+            table.add_row(*row)
+        _print(table)
+        for line in summary(relevance):
+            _print(line)
+        if self.out is not None:
+            from ploff.report.figures.relevance import draw_relevance
+
+            relevance.save(self.out / "relevance.json")
+            draw_relevance(relevance).savefig(self.out / "relevance.png")
+            _print(f"wrote {self.out / 'relevance.json'} and relevance.png")
+
+
+@dataclasses.dataclass(kw_only=True)
+class Distract(Reading):
+    """Add columns that mean nothing to a log, and to the environment in which its policies are tried."""
+
+    source: Name
+    """What `ploff data show` takes."""
+    target: Target
+    """FILE.hdf5, .npz, .parquet or .csv."""
+    walks: int = 0
+    """Noise columns that walk slowly."""
+    noise_from: Unset[str] = None
+    """A dataset whose states are noise columns."""
+    rotate: bool = False
+    """Mix all columns by a fixed rotation."""
+    seed: int = 0
+    """Decides the noise and the rotation."""
+    force: bool = False
+    """Replace what is there."""
+
+    def run(self) -> None:
+        """Reads, distracts and writes."""
+        from ploff.datasets import check_target, load, save
+        from ploff.environments.distraction import Distraction, distract
+
+        check_target(self.target, overwrite=self.force)
+        distraction = Distraction(walks=self.walks, noise_from=self.noise_from, rotate=self.rotate, seed=self.seed)
+        changed = distract(load(self.source, **self.options()), distraction)
+        _print(f"wrote {save(changed, self.target, overwrite=self.force)}")
+
+
+@dataclasses.dataclass
 class Data:
-    """Look at, convert and collect logged transitions."""
+    """Look at, convert, collect and distract logged transitions; say which of their columns matter."""
 
     command: tyro.conf.OmitSubcommandPrefixes[
         Annotated[List, tyro.conf.subcommand("list")]
         | Annotated[Show, tyro.conf.subcommand("show")]
         | Annotated[Convert, tyro.conf.subcommand("convert")]
         | Annotated[Collect, tyro.conf.subcommand("collect")]
+        | Annotated[Relevance, tyro.conf.subcommand("relevance")]
+        | Annotated[Distract, tyro.conf.subcommand("distract")]
     ]
 
     def run(self) -> None:

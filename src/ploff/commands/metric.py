@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ploff.commands import Unset
+from ploff.commands import SWITCH, Switch, Unset
 from ploff.commands.data import Reading
 
 
@@ -28,6 +28,9 @@ class Metric(Reading):
     """Seeds every random draw."""
     set: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
     """Settings of the metric as NAME=VALUE, such as discount=0.99 or state_weight=0."""
+    relevance: Switch = "auto"
+    """Whether the metric sees the directions of an observation that matter instead of its columns; auto: unless the
+    preset is the paper's."""
     figures: bool = True
     """Draw the losses, and the distance against noise (extra `plot`)."""
 
@@ -48,6 +51,7 @@ class Metric(Reading):
             preset=self.preset,
             config=structure_fields(MetricConfig, given, "setting of the metric"),
             training={name: value for name, value in training.items() if value is not None},
+            relevance=SWITCH[self.relevance],
             reading=self.options(),
         )
         learned = load_metric(folder)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ploff.commands import Unset
+from ploff.commands import SWITCH, Switch, Unset
 from ploff.commands.data import Reading
 
 
@@ -37,6 +37,9 @@ class Train(Reading):
     """Folder of `ploff metric` or `ploff train` whose metric is used instead of learning one."""
     metric_steps: Unset[int] = None
     """Maximum number of steps of metric learning."""
+    relevance: Switch = "auto"
+    """Whether learners see the directions of an observation that matter instead of its columns; auto: as each method
+    does."""
     physics: Unset[Literal["d4rl", "gymnasium"]] = None
     """Physics of the environment, where it has both; by default the log's."""
     evaluate_every: Unset[int] = None
@@ -62,6 +65,7 @@ class Train(Reading):
             out=self.out,
             settings=read_assignments(one for several in self.set for one in several),
             seeds=range(self.first_seed, self.first_seed + self.seeds),
+            relevance=SWITCH[self.relevance],
             reading=self.options(),
             **options,
         )

@@ -8,6 +8,7 @@ import gymnasium as gym
 
 from ploff.actions import ActionSpace
 from ploff.environments import adroit, locomotion
+from ploff.environments.distraction import OPTION, Distracted, read_distraction
 from ploff.environments.locomotion import LOCOMOTION_TASKS
 from ploff.environments.warnings_filter import quiet_mujoco
 from ploff.tasks import TASKS
@@ -62,10 +63,13 @@ def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:
         "gymnasium", that of the installed releases. A Gymnasium id, and what a program registered, is made
         as it is.
       **options: passed on. With physics="d4rl" a locomotion task takes rendering options and
-        `max_episode_steps` alone.
+        `max_episode_steps` alone. `distraction` adds what `ploff.environments.distraction` describes.
     """
     if physics not in ("d4rl", "gymnasium"):
         raise UnknownNameError("physics", physics, ("d4rl", "gymnasium"))
+    distraction = options.pop(OPTION, None)
+    if distraction is not None:
+        return Distracted(make(name, physics, **options), read_distraction(distraction))
     try:
         return _make(name, physics, options)
     except TypeError as error:

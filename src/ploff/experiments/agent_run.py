@@ -44,7 +44,7 @@ class AgentJob:
     settings: dict[str, Any]
     training: dict[str, Any]
     seed: int
-    data: Transitions  # as it was loaded
+    data: Transitions  # in the coordinates that the agent sees
     dataset: str  # its fingerprint
     embedded: Any = None  # `stages.EmbeddedLog`, where the method measures distances
     eval_env: EvalEnv | None = None  # None: the policy is not evaluated
@@ -65,6 +65,7 @@ class AgentJob:
             "evaluate_every": self.training["evaluate_every"],
             "episodes": self.training["episodes"],
             "eval_env": None if self.eval_env is None else to_plain(self.eval_env),
+            "coordinates": files.fingerprint(self.data.observation_normalizer),
             "metric": "none" if self.embedded is None else self.embedded.key.metric,
         }
 
@@ -111,7 +112,7 @@ def train_agent(job: AgentJob) -> Generator[Progress, None, SeedResult]:
 
 def build_dataset(job: AgentJob, reward_scale: Any) -> OfflineDataset:
     """The log as an agent learns from it, with distances where its method asks for them."""
-    device = job.data.with_scaled_rewards(reward_scale).with_normalized_observations().to_device()
+    device = job.data.with_scaled_rewards(reward_scale).to_device()
     if job.embedded is None:
         return OfflineDataset.of(device)
     table = load_table(job.embedded.table, job.embedded.key)
@@ -121,8 +122,8 @@ def build_dataset(job: AgentJob, reward_scale: Any) -> OfflineDataset:
     return OfflineDataset.of(device, DistanceStats.of(distance))
 
 
-def write_config(job: AgentJob, arguments: dict[str, Any], note: dict[str, Any], metric: pathlib.Path | None) -> None:
-    """Writes what a run is into its folder."""
+def write_config(job: AgentJob, arguments: dict[str, Any], note: dict[str, Any], **places: pathlib.Path | None) -> None:
+    """Writes what a run is into its folder, with the places of what it builds on."""
     folder, env = job.folder.parent, job.eval_env
     content = {
         "dataset": arguments["task"],
@@ -133,7 +134,7 @@ def write_config(job: AgentJob, arguments: dict[str, Any], note: dict[str, Any],
         "distance": get_method(job.method).distance,
         "settings": job.settings,
         "training": job.training,
-        "metric": None if metric is None else os.path.relpath(metric, folder),
+        **{name: None if place is None else os.path.relpath(place, folder) for name, place in places.items()},
         "environment": None if env is None else env.environment,
         "physics": None if env is None else env.physics,
         "references": None if env is None else env.references,

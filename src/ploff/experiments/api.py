@@ -12,8 +12,8 @@ from ploff import datasets, tasks
 from ploff.environments import Physics, registry
 from ploff.environments.eval_env import EvalEnv, find_eval_env
 from ploff.environments.evaluation import Evaluation
-from ploff.experiments import run_folder, stages
-from ploff.experiments.config import METRIC, Preset, by_owner, check_preset
+from ploff.experiments import logs, run_folder, stages
+from ploff.experiments.config import METRIC, Preset, by_owner, check_preset, relevance_config
 from ploff.experiments.jobs import Job
 from ploff.experiments.plan import make_plan
 from ploff.experiments.run_folder import POLICY, SUITE, Run, find_metric, find_run_folders, read_run
@@ -44,6 +44,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     metric: Path | None = None,
     metric_steps: int | None = None,
+    relevance: bool | None = None,
     environment: str | None = None,
     physics: Physics | None = None,
     evaluate_every: int | None = None,
@@ -64,6 +65,7 @@ def train(
       settings: settings of the method by name, of the metric as metric.NAME; text is read as the setting's type.
       metric: a folder that `ploff metric` or `ploff train` made, whose metric is used instead of learning one.
       metric_steps: maximum number of steps of metric learning; by default until it settles.
+      relevance: whether observations are seen in the coordinates that matter; by default as the method does.
       environment: where the policy is evaluated; by default where the log comes from. "none": nowhere.
       physics: the physics of that environment; by default the log's.
       evaluate_every: steps between evaluations.
@@ -77,8 +79,8 @@ def train(
     """
     return compare(
         dataset, [method], out=out, steps=steps, seeds=seeds, preset=preset, settings=settings, metric=metric,
-        metric_steps=metric_steps, environment=environment, physics=physics, evaluate_every=evaluate_every,
-        episodes=episodes, logger=logger, reading=reading, quiet=quiet,
+        metric_steps=metric_steps, relevance=relevance, environment=environment, physics=physics,
+        evaluate_every=evaluate_every, episodes=episodes, logger=logger, reading=reading, quiet=quiet,
     )[0]  # fmt: skip
 
 
@@ -91,6 +93,7 @@ def compare(
     preset: Preset = "default",
     settings: Mapping[str, Any] | None = None,
     metric: Path | None = None,
+    relevance: bool | None = None,
     environment: str | None = None,
     physics: Physics | None = None,
     logger: str | None = None,
@@ -105,7 +108,7 @@ def compare(
       methods: names of `ploff.agents.METHODS`.
       out: the folder of results.
       settings: a setting is for all methods, or for one as METHOD.NAME.
-      seeds, preset, metric, environment, physics, logger, reading, quiet, **lengths: as for `train`.
+      seeds, preset, metric, relevance, environment, physics, logger, reading, quiet, **lengths: as for `train`.
 
     Returns:
       One run per method.
@@ -122,6 +125,7 @@ def compare(
         preset=preset,
         metric=structure_fields(MetricConfig, owned[METRIC], "setting of the metric"),
         reading=given_reading(reading),
+        relevance=relevance,
         environment=environment,
         physics=physics,
         logger=logger,
@@ -139,8 +143,8 @@ def compare(
         say(f"no environment is known for {data.origin.name}: policies are not evaluated (--environment names one)")
     if isinstance(dataset, Transitions) and not pathlib.Path(suite.tasks[0]).exists():
         datasets.save(data, suite.tasks[0])
-    stages.refuse_changed_data(data, suite.tasks[0], out)
-    stages.provide(suite.tasks[0], data)
+    logs.refuse_changed_data(data, suite.tasks[0], out)
+    logs.provide(suite.tasks[0], data)
     serial = len(plan.runs) == 1 or not _can_travel(env)
     outcome = run_suite(suite, out, workers=_workers(len(plan.runs)), serial=serial, quiet=quiet)
     _raise_failures(outcome.failures, len(plan.runs))
@@ -154,6 +158,7 @@ def learn_metric_in(
     preset: Preset,
     config: Mapping[str, Any],
     training: Mapping[str, Any],
+    relevance: bool | None = None,
     reading: Mapping[str, Any] | None = None,
     quiet: bool = False,
 ) -> pathlib.Path:
@@ -162,12 +167,17 @@ def learn_metric_in(
     make = (MetricConfig.paper, MetricTraining.paper) if preset == "paper" else (MetricConfig, MetricTraining)
     shared = {"task": task, "reading": given_reading(reading)}
     data = Job(kind="data", arguments={**shared, "environment": "none", "physics": None, "scored": False}, label="data")
-    arguments = {**shared, "config": to_plain(make[0](**config)), "training": to_plain(make[1](**training))}
-    job = Job(kind="metric", arguments=arguments, needs=(data.key,), label="metric")
+    jobs, arguments = [data], {**shared, "relevance": None}
+    if relevance if relevance is not None else preset != "paper":
+        content = {**shared, "config": to_plain(relevance_config(preset))}
+        jobs.append(Job(kind="relevance", arguments=content, needs=(data.key,), label="relevance"))
+        arguments["relevance"] = jobs[-1].key
+    arguments |= {"config": to_plain(make[0](**config)), "training": to_plain(make[1](**training))}
+    job = Job(kind="metric", arguments=arguments, needs=(jobs[-1].key,), label="metric")
     run_folder.refuse_other_version(out)
-    stages.provide(task, datasets.load(dataset, **shared["reading"]))
+    logs.provide(task, datasets.load(dataset, **shared["reading"]))
     with engine(out, serial=True, quiet=quiet) as (run, _, _):
-        _raise_failures(run([data, job]), 1)
+        _raise_failures(run([*jobs, job]), 1)
     return run_folder.metric_folder(out, task, job.key)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ploff.agents import Method
 from ploff.metric.pseudometric import MetricConfig
 from ploff.metric.train import MetricTraining
+from ploff.relevance import RelevanceConfig
 from ploff.utils.config import check_counts, structure_fields
 from ploff.utils.errors import UnknownNameError
 
@@ -17,6 +18,7 @@ PRESETS: tuple[Preset, ...] = typing.get_args(Preset)
 METRIC = "metric"  # before a dot: a setting of the metric
 MAX_SCAN_LENGTH = 1000
 QUICK_METRIC_STEPS = 5_000
+QUICK_RELEVANCE = {"steps": 2_000, "members": 1}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,11 @@ def metric_training(preset: Preset, steps: int | None) -> MetricTraining:
         steps = QUICK_METRIC_STEPS
     make = MetricTraining.paper if preset == "paper" else MetricTraining
     return make() if steps is None else make(steps=steps)
+
+
+def relevance_config(preset: Preset) -> RelevanceConfig:
+    """How relevance is learned."""
+    return RelevanceConfig(**QUICK_RELEVANCE if preset == "quick" else {})
 
 
 def by_owner(settings: Mapping[str, Any], methods: Sequence[str]) -> dict[str, dict[str, Any]]:

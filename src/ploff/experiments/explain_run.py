@@ -1,14 +1,16 @@
 """Explanations of a run's policy, or of logged actions where only a metric was learned."""
 
 import pathlib
+from typing import Any
 
 import numpy as np
 
 from ploff import datasets
+from ploff.experiments.logs import embedded_log
 from ploff.experiments.run_folder import POLICY, find_metric, find_run_folders, load_policy, read_config
-from ploff.experiments.stages import embedded_log
 from ploff.neighbors import DataDistance, find_neighbors
 from ploff.neighbors.explain import Explainer
+from ploff.relevance import Relevance
 from ploff.transitions import Transitions
 from ploff.utils import files
 from ploff.utils.errors import PloffError
@@ -27,6 +29,7 @@ def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Expl
     runs = find_run_folders(path)
     if len(runs) > 1:
         raise PloffError(f"{path} holds {len(runs)} runs; name one of {', '.join(map(str, runs))}")
+    config: dict[str, Any] = {"relevance": None}
     if runs:
         config = read_config(runs[0])
         data = datasets.load(dataset or config["dataset"], **config["reading"])
@@ -35,7 +38,10 @@ def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Expl
     else:
         kind, place = "learned", find_metric(path)
         data = _logged_data(path, place, dataset)
-    log = embedded_log(kind, place, data)
+    seen = data.with_normalized_observations()
+    if config["relevance"] is not None:
+        seen = Relevance.load(runs[0] / config["relevance"]).applied_to(data)
+    log = embedded_log(kind, place, seen)
     table = find_neighbors(log.table, log.metric, log.data, log.key)
     distance = DataDistance.init(log.metric, log.data, np.asarray(table.rows))
     policy = None

@@ -1,7 +1,7 @@
 """From a suite to jobs: tasks × methods × settings × seeds, and what they build on.
 
-    data ─┬─ metric ── neighbors ── parts of the search ── table ─┬─ agent (seed 0)
-          └────────────────────────────────────────────────────────┴─ agent (seed 1) …
+    data ── relevance ─┬─ metric ── neighbors ── parts of the search ── table ─┬─ agent (seed 0)
+                       └───────────────────────────────────────────────────────┴─ agent (seed 1) …
 
 Stages are jobs of their own, so that all runs that need the same metric share it.
 """
@@ -12,7 +12,14 @@ from typing import Any
 
 from ploff.agents import DistanceKind, get_method
 from ploff.datasets.sources import short_name
-from ploff.experiments.config import AgentTraining, method_config, metric_config, metric_training
+from ploff.experiments.config import (
+    AgentTraining,
+    Preset,
+    method_config,
+    metric_config,
+    metric_training,
+    relevance_config,
+)
 from ploff.experiments.jobs import Job
 from ploff.experiments.suite import Column, Suite
 from ploff.utils.config import to_plain
@@ -81,6 +88,7 @@ def plan_cell(
         "settings": to_plain(config),
         "training": to_plain(training),
         "metric": stages[-1].arguments.get("metric", "none"),
+        "relevance": next((stage.key for stage in stages if stage.kind == "relevance"), None),
         "logger": suite.logger,
     }
     name = column.name if len(suite.tasks) == 1 else f"{short_name(task)}, {column.name}"
@@ -115,17 +123,22 @@ def plan_stages(suite: Suite, column: Column, task: str, kind: DistanceKind) -> 
     arguments = {**_data_arguments(suite, task), "scored": suite.scored}
     data = Job(kind="data", arguments=arguments, label=f"{prefix}data")
     yield data
-    if kind == "none":
-        return
-    before, metric = data, "l2"
-    shared = {"task": task, "reading": suite.reading}
-    if kind == "learned" and suite.metric_from is not None:
-        metric = suite.metric_from
-    elif kind == "learned":
-        before = _metric_job(suite, column, shared, f"{prefix}metric", data)
-        metric = before.key
-        yield before
-    shared, label = {**shared, "metric": metric}, f"{prefix}neighbors{' (l2)' if kind == 'l2' else ''}"
+    before, shared = data, {"task": task, "reading": suite.reading}
+    if kind == "learned" and suite.metric_from is not None:  # it has its coordinates already
+        shared["metric"] = suite.metric_from
+    else:
+        if suite.uses_relevance(column):
+            before = _relevance_job(column.preset or suite.preset, shared, f"{prefix}relevance", data)
+            yield before
+        if kind == "none":
+            return
+        if kind == "learned":
+            before = _metric_job(suite, column, shared, f"{prefix}metric", before)
+            yield before
+            shared["metric"] = before.key
+        else:
+            shared["metric"] = "l2" if before is data else f"l2-{before.key}"
+    label = f"{prefix}neighbors{' (l2)' if kind == 'l2' else ''}"
     index = Job(kind="neighbors", arguments=shared, needs=(before.key,), label=label)
     parts = [
         Job(
@@ -146,14 +159,20 @@ def plan_stages(suite: Suite, column: Column, task: str, kind: DistanceKind) -> 
     )
 
 
-def _metric_job(suite: Suite, column: Column, shared: dict[str, Any], label: str, data: Job) -> Job:
+def _relevance_job(preset: Preset, shared: dict[str, Any], label: str, data: Job) -> Job:
+    arguments = {**shared, "config": to_plain(relevance_config(preset))}
+    return Job(kind="relevance", arguments=arguments, needs=(data.key,), label=label)
+
+
+def _metric_job(suite: Suite, column: Column, shared: dict[str, Any], label: str, before: Job) -> Job:
     preset = column.preset or suite.preset
     arguments = {
         **shared,
+        "relevance": before.key if before.kind == "relevance" else None,
         "config": to_plain(metric_config(preset, {**suite.metric, **column.metric})),
         "training": to_plain(metric_training(preset, suite.metric_steps)),
     }
-    return Job(kind="metric", arguments=arguments, needs=(data.key,), label=label)
+    return Job(kind="metric", arguments=arguments, needs=(before.key,), label=label)
 
 
 def _data_arguments(suite: Suite, task: str) -> dict[str, Any]:

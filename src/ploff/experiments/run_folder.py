@@ -3,6 +3,7 @@
     OUT/suite.json                    what was asked for
     OUT/results.jsonl                 one line per finished job
     OUT/data/TASK.json                what the data is, and where its policies are evaluated
+    OUT/relevance/TASK-KEY.json       what each column is worth, and the coordinates that matter
     OUT/metrics/TASK-KEY/             metric.eqx, history.csv, checks.csv, neighbors.table
     OUT/runs/TASK/METHOD-KEY/         config.json: dataset, method, all settings, versions
     OUT/runs/TASK/METHOD-KEY/seed-0/  policy.eqx, checkpoint.eqx, history.csv, evaluations.csv, evaluation.json
@@ -100,10 +101,26 @@ def data_note(out: pathlib.Path, task: str) -> pathlib.Path:
 
 
 def metric_folder(out: pathlib.Path, task: str, metric: str) -> pathlib.Path:
-    """Where a metric and its neighbors are; `metric` is the metric job's key, "l2", or another folder."""
-    if metric.startswith("metric-"):
+    """Where a metric and its neighbors are.
+
+    Args:
+      out: the folder of results.
+      task: the dataset.
+      metric: the metric job's key, "l2" (behind it the relevance job's key, where there is one), or another folder.
+    """
+    if metric.startswith("metric-") or is_l2(metric):
         return out / "metrics" / f"{_file_name(task)}-{metric.removeprefix('metric-')}"
-    return out / "metrics" / f"{_file_name(task)}-l2" if metric == "l2" else pathlib.Path(metric)
+    return pathlib.Path(metric)
+
+
+def is_l2(metric: str) -> bool:
+    """Whether a metric's name is one of plain L2."""
+    return metric == "l2" or metric.startswith("l2-relevance-")
+
+
+def relevance_file(out: pathlib.Path, task: str, relevance: str) -> pathlib.Path:
+    """Where a relevance is; `relevance` is its job's key."""
+    return out / "relevance" / f"{_file_name(task)}-{relevance.removeprefix('relevance-')}.json"
 
 
 def run_folder(out: pathlib.Path, arguments: Mapping[str, Any]) -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""The stages, each a function of its job's arguments: data, metric, neighbors, agent, evaluation.
+"""The stages, each a function of its job's arguments: data, relevance, metric, neighbors, agent, evaluation.
 
 A stage is a generator of `Progress` that returns what is to be stored of it. Everything that it writes, it writes so
 that it can be cut off at any moment: a job that is run again finds what an earlier attempt left and resumes it.
@@ -6,8 +6,6 @@ that it can be cut off at any moment: a job that is run again finds what an earl
 """
 
 import dataclasses
-import functools
-import json
 import pathlib
 import shutil
 import warnings
@@ -16,21 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from ploff import datasets, neighbors
-from ploff.agents import DistanceKind
-from ploff.datasets.sources import source_of
+from ploff import neighbors
 from ploff.environments.eval_env import EvalEnv, find_eval_env
 from ploff.environments.evaluation import evaluate
 from ploff.experiments import agent_run
 from ploff.experiments.jobs import Job
-from ploff.experiments.run_folder import data_note, load_policy, metric_folder, run_folder
+from ploff.experiments.logs import (
+    TABLE,
+    Arguments,
+    EmbeddedLog,
+    embedded_data,
+    load_data,
+    load_task,
+    seen_data,
+)
+from ploff.experiments.run_folder import data_note, load_policy, metric_folder, relevance_file, run_folder
 from ploff.metric.pseudometric import MetricConfig
-from ploff.metric.quality import Embedding
-from ploff.metric.train import CHECKPOINT, MetricTraining, load_metric, run_identity, train_metric
-from ploff.neighbors import Euclidean, TableKey
+from ploff.metric.train import CHECKPOINT, MetricTraining, coordinates_of, run_identity, train_metric
 from ploff.neighbors.inverted_lists import InvertedLists
 from ploff.neighbors.knn import SearchConfig, build_index
 from ploff.neighbors.table import load_table, search_table
+from ploff.relevance import Relevance, RelevanceConfig, find_relevance
 from ploff.training.checkpoint import load_header
 from ploff.transitions import Transitions
 from ploff.utils import files
@@ -38,24 +42,13 @@ from ploff.utils.config import structure, to_plain
 from ploff.utils.errors import PloffError, PloffWarning
 from ploff.utils.progress import Progress, say
 
-TABLE = "neighbors.table"
 BATCH = 16_384  # states whose neighbors are searched at a time
 Work = Generator[Progress, None, dict[str, Any]]
-Arguments = dict[str, Any]
-
-_provided: dict[str, Transitions] = {}  # logs that this process has loaded already, by task
 
 
 def perform(job: Job, out: pathlib.Path) -> Work:
     """Does a job; returns what is to be stored of it."""
     return STAGES[job.kind](job.arguments, out)
-
-
-def provide(task: str, data: Transitions) -> None:
-    """Keeps a log that was loaded already, so that this process need not load it again."""
-    _load.cache_clear()
-    _provided.clear()
-    _provided[task] = data
 
 
 # Data.
@@ -65,7 +58,7 @@ def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     """Loads the data, notes what it is, and makes sure that policies can be evaluated where it comes from."""
     task = arguments["task"]
     yield Progress(0, 1)
-    data = _load(task, json.dumps(arguments["reading"], sort_keys=True))
+    data = load_task(task, arguments["reading"])
     origin = data.origin
     if arguments["scored"] and (origin.environment is None or origin.reference_scores is None):
         raise PloffError(
@@ -84,28 +77,20 @@ def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     return note
 
 
-def load_data(arguments: Arguments, out: pathlib.Path) -> Transitions:
-    """A task's data, which must be what the suite's other results were made from."""
-    task = arguments["task"]
-    data = _load(task, json.dumps(arguments["reading"], sort_keys=True))
-    refuse_changed_data(data, task, out)
-    return data
+# Relevance.
 
 
-def refuse_changed_data(data: Transitions, task: str, out: pathlib.Path) -> None:
-    """Refuses data that are not those which a folder's results were made from."""
-    note = data_note(out, task)
-    if note.exists() and files.read_json(note)["fingerprint"] != data.fingerprint():
-        raise PloffError(
-            f"the data of {task} is not what it was when {out} was begun; choose another --out for what it is now"
-        )
-
-
-@functools.lru_cache(maxsize=1)
-def _load(task: str, reading: str) -> Transitions:
-    if task in _provided:
-        return _provided[task]
-    return datasets.load(source_of(task).load, **json.loads(reading))
+def relevance_stage(arguments: Arguments, out: pathlib.Path) -> Work:
+    """Learns what matters in the observations."""
+    place = relevance_file(out, arguments["task"], Job(kind="relevance", arguments=arguments).key)
+    data = load_data(arguments, out)
+    if not place.exists():
+        config = structure(RelevanceConfig, arguments["config"], "setting of relevance")
+        vectors = len(data.observation_shape) == 1
+        found = (yield from find_relevance(data, config)) if vectors else Relevance.of_everything(data)
+        found.save(place)
+    relevance = Relevance.load(place)
+    return {"directions": len(relevance.spectrum), "kept": relevance.kept, "errors": relevance.errors}
 
 
 # Metric.
@@ -116,7 +101,7 @@ def metric_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     place = metric_folder(out, arguments["task"], Job(kind="metric", arguments=arguments).key)
     config = structure(MetricConfig, arguments["config"], "metric setting")
     training = structure(MetricTraining, arguments["training"], "metric training")
-    data = load_data(arguments, out)
+    data = seen_data(arguments, out)
     with metric_lock(place):
         files.write_json(place / "dataset.json", {name: arguments[name] for name in ("task", "reading")})
         _resume_from_shorter(place, data, config, training)
@@ -135,7 +120,12 @@ def _resume_from_shorter(
     """Takes the checkpoint of a metric that differs in its length alone: every step is the same one there."""
     if (place / CHECKPOINT).exists():
         return
-    wanted = {"dataset": data.fingerprint(), "config": to_plain(config), "training": to_plain(training)}
+    wanted = {
+        "dataset": data.fingerprint(),
+        "coordinates": coordinates_of(data),
+        "config": to_plain(config),
+        "training": to_plain(training),
+    }
     for other in place.parent.glob(f"*/{CHECKPOINT}"):
         header = load_header(other)
         if run_identity(header) == run_identity(wanted) and header["step"] <= training.steps:
@@ -152,41 +142,9 @@ def metric_lock(place: pathlib.Path):
 # Neighbors.
 
 
-@dataclasses.dataclass(frozen=True)
-class EmbeddedLog:
-    """A metric, the log in its units, and the table of neighbors under it."""
-
-    metric: Embedding
-    data: Transitions
-    key: TableKey
-    table: pathlib.Path
-
-
-def embedded_log(kind: DistanceKind, place: pathlib.Path, data: Transitions) -> EmbeddedLog:
-    """The metric in a folder, learned or plain L2, with the log as it sees it."""
-    if kind == "l2":
-        seen = data.with_normalized_observations()
-        key = TableKey.of(Euclidean.fingerprint(seen), data)
-        return EmbeddedLog(Euclidean(), seen, key, place / TABLE)
-    learned = load_metric(place)
-    if load_header(place / CHECKPOINT)["dataset"] != data.fingerprint():
-        raise PloffError(
-            f"the metric in {place} was learned from another dataset than {data.origin.name}; "
-            "name that one, or another folder"
-        )
-    key = TableKey.of(learned.fingerprint, data)
-    return EmbeddedLog(learned.metric, learned.in_units_of(data), key, place / TABLE)
-
-
-def _embedded(arguments: Arguments, out: pathlib.Path) -> EmbeddedLog:
-    metric = arguments["metric"]
-    place = metric_folder(out, arguments["task"], metric)
-    return embedded_log("l2" if metric == "l2" else "learned", place, load_data(arguments, out))
-
-
 def neighbors_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     """Prepares the search: all of it where it is quick, else the index that its parts share."""
-    log = _embedded(arguments, out)
+    log = embedded_data(arguments, out)
     yield Progress(0, log.data.num_states)
     if _is_made(log):
         return {"divided": False}
@@ -225,7 +183,7 @@ def neighbors_part_stage(arguments: Arguments, out: pathlib.Path) -> Work:
 
 def neighbors_table_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     """Puts the parts together, measures their recall, and writes the table."""
-    log = _embedded(arguments, out)
+    log = embedded_data(arguments, out)
     search = log.table.parent / "search"
     if not _is_made(log):
         states, index = _load_search(search)
@@ -265,7 +223,10 @@ def agent_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     place = None if metric == "none" else metric_folder(out, task, metric)
     if place is not None and not (place / TABLE).exists():
         raise PloffError(f"{place} is gone, on which this run builds; put it back, or begin anew with another --out")
-    data, note = load_data(arguments, out), files.read_json(data_note(out, task))
+    note, embedded = files.read_json(data_note(out, task)), None if place is None else embedded_data(arguments, out)
+    data = seen_data(arguments, out)
+    if embedded is not None and embedded.data.observation_normalizer.map is not None:
+        data = embedded.data  # a metric that was given has its coordinates already
     folder = run_folder(out, arguments)
     job = agent_run.AgentJob(
         folder=folder / f"seed-{arguments['seed']}",
@@ -275,11 +236,13 @@ def agent_stage(arguments: Arguments, out: pathlib.Path) -> Work:
         seed=arguments["seed"],
         data=data,
         dataset=note["fingerprint"],
-        embedded=None if place is None else embedded_log("l2" if metric == "l2" else "learned", place, data),
+        embedded=embedded,
         eval_env=_eval_env(arguments, data),
         logger=arguments["logger"],
     )
-    agent_run.write_config(job, arguments, note, place)
+    relevance = arguments["relevance"]
+    coordinates = None if relevance is None else relevance_file(out, task, relevance)
+    agent_run.write_config(job, arguments, note, metric=place, relevance=coordinates)
     result = yield from agent_run.train_agent(job)
     names = ("step", "score", "mean_return", "min_return", "max_return")
     return {
@@ -316,6 +279,7 @@ def _eval_env(arguments: Arguments, data: Transitions) -> EvalEnv | None:
 
 STAGES: dict[str, Callable[[Arguments, pathlib.Path], Work]] = {
     "data": data_stage,
+    "relevance": relevance_stage,
     "metric": metric_stage,
     "neighbors": neighbors_stage,
     "neighbors-part": neighbors_part_stage,

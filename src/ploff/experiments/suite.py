@@ -12,6 +12,7 @@ settings = { critic_bonus_weight = 0.0 }
 families.hand = { actor_bonus_weight = 10.0 }         # settings for one family of tasks only
 datasets.hopper-medium = { actor_bonus_weight = 3.0 } # settings for one dataset only
 metric = { action_weight = 0.0 }                      # settings of the metric that this column measures by
+relevance = false                                     # see all columns alike, not the coordinates that matter
 paper = "PLOff"                                       # the column of the paper's Table 1 to stand beside it
 
 [search]                        # settings to be chosen by their scores first; see ploff.experiments.search
@@ -47,6 +48,7 @@ class Column:
     datasets: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
     preset: Preset | None = None  # the suite's, unless it is given
+    relevance: bool | None = None  # see the coordinates that matter; the suite's, unless it is given
     paper: str | None = None
 
     def settings_for(self, task: str) -> dict[str, Any]:
@@ -100,6 +102,7 @@ class Suite:
     episodes: int | None = None
     metric_steps: int | None = None
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
+    relevance: bool | None = None  # see the coordinates that matter; by default as each method does
     metric_from: str | None = None  # a folder whose metric is shared, instead of learning one
     reading: dict[str, Any] = dataclasses.field(default_factory=dict)  # keywords of `ploff.load`
     environment: str | None = None  # where policies are evaluated; by default where a log comes from
@@ -125,6 +128,12 @@ class Suite:
             if column.name == name:
                 return column
         raise UnknownNameError("method of the suite", name, [column.name for column in self.columns])
+
+    def uses_relevance(self, column: Column) -> bool:
+        """Whether a column's learners see observations in the coordinates that matter."""
+        given = self.relevance if column.relevance is None else column.relevance
+        printed = (column.preset or self.preset) == "paper"  # the paper has nothing of the kind
+        return get_method(column.method).relevance and not printed if given is None else given
 
     @property
     def families(self) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.metric.losses import Info, literal_losses, shared_losses
-from ploff.metric.pseudometric import MetricConfig, Pseudometric, build_metric, distance_bound
+from ploff.metric.pseudometric import MetricConfig, Pseudometric, build_metric, distance_bound, sees_ends
 from ploff.training.train_state import TrainState, polyak_update
 from ploff.transitions import Transitions
 
@@ -24,8 +24,9 @@ class MetricState(eqx.Module):
 
 def init(key: PRNGKeyArray, data: Transitions, config: MetricConfig) -> MetricState:
     """Draws networks for a log, whose rewards and observations are in the units to be trained in."""
-    limit = distance_bound(data, config)
-    return init_from(build_metric(key, data.observation_shape, data.action_space, config, limit), config)
+    limit, has_end = distance_bound(data, config), sees_ends(data, config)
+    metric = build_metric(key, data.input_shape, data.action_space, config, limit, has_end=has_end)
+    return init_from(metric, config)
 
 
 def init_from(metric: Pseudometric, config: MetricConfig) -> MetricState:

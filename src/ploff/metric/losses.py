@@ -3,7 +3,9 @@ r"""The losses of the pseudometric (paper, section 3.4).
     L_Φ = mean ( ‖Φ(s₁,a₁) − Φ(s₂,a₂)‖ − |r₁ − r₂| − v|s₁ − s₂| − γ‖Ψ̄(s₁′) − Ψ̄(s₂′)‖ )²
     L_Ψ = mean ( ‖Ψ(s₁) − Ψ(s₂)‖ − E_{u∼ρ} ‖Φ̄(s₁,u) − Φ̄(s₂,u)‖ )²
 
-Bars are moving averages that no gradient enters; the same u stands on both sides. Two estimators of the means: the
+Bars are moving averages that no gradient enters; the same u stands on both sides. After a terminal, s′ is the end: a
+state of its own, which pays nothing and leads to itself, whatever is done there; one row in each half of a batch is of
+it. Two estimators of the means: the
 literal one, as printed, and one that shares rows and next actions between pairs, in expectation the same.
 
 Shapes: B rows of the log, n next actions, S observation, A action, E embedding.
@@ -14,8 +16,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ploff.metric.networks import with_end
 from ploff.metric.pseudometric import MetricConfig, Pseudometric, norm, root_mean_square
 from ploff.transitions import Batch, Transitions
 
@@ -28,6 +31,32 @@ class NextActions(NamedTuple):
 
     actions: Float[Array, "n A"]
     weights: Float[Array, "n"]
+
+
+class MetricBatch(NamedTuple):
+    """Transitions between states, of which the end is one; without an end, no row says anything of it."""
+
+    observations: Float[Array, "B *S"]
+    ended: Bool[Array, "B"] | None  # True where the state is the end, whatever stands for its observation
+    actions: Float[Array, "B A"]
+    rewards: Float[Array, "B"]
+    next_observations: Float[Array, "B *S"]
+    next_ended: Bool[Array, "B"] | None
+
+    @classmethod
+    def of(cls, batch: Batch, at_end: Bool[Array, "B"] | None) -> "MetricBatch":
+        """A batch whose terminals lead to the end, and whose rows `at_end` are there already."""
+        if at_end is None:
+            return cls(batch.observations, None, batch.actions, batch.rewards, batch.next_observations, None)
+        rewards = jnp.where(at_end, 0.0, batch.rewards)
+        next_ended = at_end | batch.terminals
+        return cls(batch.observations, at_end, batch.actions, rewards, batch.next_observations, next_ended)
+
+    @property
+    def flat_states(self) -> Float[Array, "B D"]:
+        """States as vectors, the end with a dimension of its own: what v|s₁ − s₂| compares."""
+        flat = self.observations.reshape(self.rewards.shape[0], -1)
+        return flat if self.ended is None else with_end(flat, self.ended)
 
 
 def half_differences(x: Float[Array, "*n B E"]) -> Float[Array, "*n B//2 B//2 E"]:
@@ -74,11 +103,13 @@ def shared_losses(
     row_key, action_key = jax.random.split(key)
     batch = data.batch(rows[jax.random.randint(row_key, (config.batch_size,), 0, rows.shape[0])])
     draws = draw_next_actions(data, rows, action_key, config)
-    return shared_batch_losses(metric, target, batch, draws, config)
+    half = config.batch_size // 2
+    at_end = jnp.arange(config.batch_size) % half == half - 1 if metric.has_end else None
+    return shared_batch_losses(metric, target, MetricBatch.of(batch, at_end), draws, config)
 
 
 def shared_batch_losses(
-    metric: Pseudometric, target: Pseudometric, batch: Batch, draws: NextActions, config: MetricConfig
+    metric: Pseudometric, target: Pseudometric, batch: MetricBatch, draws: NextActions, config: MetricConfig
 ) -> tuple[Array, Info]:
     """The losses over all pairs between the halves of a batch, with the same next actions for all.
 
@@ -87,16 +118,16 @@ def shared_batch_losses(
     limit = 2 * metric.radius
     target_phi = phi_target(
         jnp.abs(half_differences(batch.rewards[:, None])[..., 0]),
-        root_mean_square(half_differences(batch.observations.reshape(config.batch_size, -1))),
-        norm(half_differences(target.embed_states(batch.next_observations))),
+        root_mean_square(half_differences(batch.flat_states)),
+        norm(half_differences(target.embed_states(batch.next_observations, batch.next_ended))),
         discount=config.discount,
         state_weight=config.state_weight,
         limit=limit,
     )
-    over_actions = norm(half_differences(target.phi_over_actions(batch.observations, draws.actions)))
+    over_actions = norm(half_differences(target.phi_over_actions(batch.observations, draws.actions, batch.ended)))
     target_psi = psi_target(over_actions, draws.weights, limit)
-    distance_phi = norm(half_differences(metric.phi(batch.observations, batch.actions)))
-    distance_psi = norm(half_differences(metric.embed_states(batch.observations)))
+    distance_phi = norm(half_differences(metric.phi(batch.observations, batch.actions, batch.ended)))
+    distance_psi = norm(half_differences(metric.embed_states(batch.observations, batch.ended)))
     return _regression_losses(distance_phi, target_phi, distance_psi, target_psi, over_actions)
 
 
@@ -105,8 +136,10 @@ def literal_losses(
 ) -> tuple[Array, Info]:
     """L_Φ + L_Ψ as printed: B independent pairs, each with n next actions of its own. The slow reference."""
     key_1, key_2, action_key = jax.random.split(key, 3)
+    at_end = jnp.arange(config.batch_size) == 0 if metric.has_end else None
     first, second = (
-        data.batch(rows[jax.random.randint(k, (config.batch_size,), 0, rows.shape[0])]) for k in (key_1, key_2)
+        MetricBatch.of(data.batch(rows[jax.random.randint(k, (config.batch_size,), 0, rows.shape[0])]), at)
+        for k, at in ((key_1, at_end), (key_2, None if at_end is None else at_end[::-1]))
     )
     draws = jax.vmap(lambda k: draw_next_actions(data, rows, k, config))(
         jax.random.split(action_key, config.batch_size)
@@ -115,28 +148,35 @@ def literal_losses(
 
 
 def literal_pair_losses(
-    metric: Pseudometric, target: Pseudometric, first: Batch, second: Batch, draws: NextActions, config: MetricConfig
+    metric: Pseudometric,
+    target: Pseudometric,
+    first: MetricBatch,
+    second: MetricBatch,
+    draws: NextActions,
+    config: MetricConfig,
 ) -> tuple[Array, Info]:
     """The losses over given pairs of transitions; `draws` holds [B, n, A] actions, [B, n] weights."""
     limit = 2 * metric.radius
-    rows = first.rewards.shape[0]
+    next_1, next_2 = (target.embed_states(b.next_observations, b.next_ended) for b in (first, second))
     target_phi = phi_target(
         jnp.abs(first.rewards - second.rewards),
-        root_mean_square((first.observations - second.observations).reshape(rows, -1)),
-        norm(target.embed_states(first.next_observations) - target.embed_states(second.next_observations)),
+        root_mean_square(first.flat_states - second.flat_states),
+        norm(next_1 - next_2),
         discount=config.discount,
         state_weight=config.state_weight,
         limit=limit,
     )
 
-    def over_actions(observations: Array) -> Array:
-        repeated = jnp.broadcast_to(observations[:, None], (*draws.actions.shape[:2], *observations.shape[1:]))
-        return target.phi(repeated, draws.actions)
+    def over_actions(batch: MetricBatch) -> Array:
+        shape, ended = draws.actions.shape[:2], batch.ended
+        repeated = jnp.broadcast_to(batch.observations[:, None], (*shape, *batch.observations.shape[1:]))
+        return target.phi(repeated, draws.actions, None if ended is None else jnp.broadcast_to(ended[:, None], shape))
 
-    distances = norm(over_actions(first.observations) - over_actions(second.observations))  # [B, n]
+    distances = norm(over_actions(first) - over_actions(second))  # [B, n]
     target_psi = jnp.minimum(jnp.sum(distances * draws.weights, axis=-1), limit)
-    distance_phi = norm(metric.phi(first.observations, first.actions) - metric.phi(second.observations, second.actions))
-    distance_psi = norm(metric.embed_states(first.observations) - metric.embed_states(second.observations))
+    phi_1, phi_2 = (metric.phi(b.observations, b.actions, b.ended) for b in (first, second))
+    psi_1, psi_2 = (metric.embed_states(b.observations, b.ended) for b in (first, second))
+    distance_phi, distance_psi = norm(phi_1 - phi_2), norm(psi_1 - psi_2)
     return _regression_losses(distance_phi, target_phi, distance_psi, target_psi, distances)
 
 

@@ -22,11 +22,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ploff.actions import ActionSpace
 from ploff.metric.networks import PairEncoder, StateEncoder
 from ploff.transitions import Transitions
+from ploff.utils.arrays import blocks
 from ploff.utils.config import (
     check_choices,
     check_counts,
@@ -46,6 +47,7 @@ class MetricConfig:
     next_actions: Literal["log", "uniform"] = "log"  # ρ
     action_weight: float = 1.0  # w, in units of the log: at 1, actions weigh as much as what is learned
     state_weight: float = 0.3  # v
+    ends: bool = True  # terminals lead to an end of their own, which pays nothing and which nothing leaves
     bounded: bool = True  # embeddings in a ball, targets clipped: no distance can exceed its bound
     normalize_observations: bool = True  # to mean 0 and deviation 1
     hidden_sizes: tuple[int, ...] = (1024,)  # of Φ and of Ψ
@@ -80,6 +82,7 @@ class MetricConfig:
             "next_actions": "uniform",
             "action_weight": 0.0,
             "state_weight": 0.0,
+            "ends": False,
             "bounded": False,
             "normalize_observations": False,
             "batch_size": 256,
@@ -130,9 +133,16 @@ class Pseudometric(eqx.Module):
         """E: the size of the learned embedding."""
         return self.pair_encoder.rest.layers[-1].weight.shape[-1]
 
-    def embed_states(self, observations: Float[Array, "..."]) -> Float[Array, "*B E"]:
-        """Ψ(s)."""
-        return self._in_ball(self.state_encoder(observations))
+    @property
+    def has_end(self) -> bool:
+        """Whether the end is a state of its own."""
+        return self.state_encoder.has_end
+
+    def embed_states(
+        self, observations: Float[Array, "..."], ended: Bool[Array, "*B"] | None = None
+    ) -> Float[Array, "*B E"]:
+        """Ψ(s); of the end where `ended` says so."""
+        return self._in_ball(self.state_encoder(observations, ended))
 
     def embed_pairs(self, observations: Float[Array, "..."], actions: Float[Array, "*B A"]) -> Float[Array, "*B P"]:
         """Φ(s, a), and behind it the action in the units of its own term: what `pair_distance` compares."""
@@ -140,20 +150,26 @@ class Pseudometric(eqx.Module):
 
     def pair_distance(self, x: Float[Array, "*#B P"], y: Float[Array, "*#B P"]) -> Float[Array, "..."]:
         """The distance d between pairs that `embed_pairs` embedded."""
-        difference, width = x - y, self.embedding_size
-        return norm(difference[..., :width]) + norm(difference[..., width:])
+        return norm(x - y)
 
     def state_distance(self, x: Float[Array, "*#B E"], y: Float[Array, "*#B E"]) -> Float[Array, "..."]:
         """The distance D between states that `embed_states` embedded."""
         return norm(x - y)
 
-    def phi(self, observations: Float[Array, "..."], actions: Float[Array, "*B A"]) -> Float[Array, "*B E"]:
-        """Φ(s, a) alone: the learned part of a pair's embedding."""
-        return self._in_ball(self.pair_encoder(observations, actions))
+    def phi(
+        self,
+        observations: Float[Array, "..."],
+        actions: Float[Array, "*B A"],
+        ended: Bool[Array, "*B"] | None = None,
+    ) -> Float[Array, "*B E"]:
+        """Φ(s, a) alone: the learned part of a pair's embedding; s is the end where `ended` says so."""
+        return self._in_ball(self.pair_encoder(observations, actions, ended))
 
-    def phi_over_actions(self, observations: Float[Array, "B *S"], actions: Float[Array, "n A"]) -> Array:
+    def phi_over_actions(
+        self, observations: Float[Array, "B *S"], actions: Float[Array, "n A"], ended: Bool[Array, "B"] | None = None
+    ) -> Array:
         """Φ(s, u) for every action and state, [n, B, E]."""
-        return self._in_ball(self.pair_encoder.over_actions(observations, actions))
+        return self._in_ball(self.pair_encoder.over_actions(observations, actions, ended))
 
     def _in_ball(self, x: Array) -> Array:
         return into_ball(x, self.radius) if math.isfinite(self.radius) else x
@@ -161,13 +177,23 @@ class Pseudometric(eqx.Module):
 
 def distance_bound(data: Transitions, config: MetricConfig) -> float:
     """The largest learned distance there can be: (r_max − r_min + v · diameter of the states) / (1 − γ)."""
-    rewards = np.asarray(data.rewards)
-    spread = float(rewards.max() - rewards.min()) / float(data.reward_normalizer.scale)
+    rewards, has_end = data.reward_normalizer.normalize(np.asarray(data.rewards, np.float64)), sees_ends(data, config)
+    spread = float(np.ptp(np.append(rewards, 0.0) if has_end else rewards))  # the end pays 0
     if config.state_weight:
-        states = np.asarray(data.observations)
-        extent = (states.max(axis=0).astype(np.float64) - states.min(axis=0)) / data.observation_normalizer.scale
+        extremes = [
+            (block.min(axis=0), block.max(axis=0))
+            for block in map(data.observation_normalizer.normalize, blocks(np.asarray(data.observations)))
+        ]
+        lows, highs = (np.stack(ends) for ends in zip(*extremes, strict=True))
+        extent = highs.max(axis=0).astype(np.float64) - lows.min(axis=0)
+        extent = np.append(extent, 1.0) if has_end else extent
         spread += config.state_weight * float(np.sqrt(np.mean(np.square(extent))))
     return spread / (1 - config.discount)
+
+
+def sees_ends(data: Transitions, config: MetricConfig) -> bool:
+    """Whether the end is among the states of the metric: it is where the log has terminals."""
+    return config.ends and bool(np.any(np.asarray(data.terminals)))
 
 
 def mean_action_distance(data: Transitions, draws: int = 10_000, seed: int = 0) -> float:
@@ -179,14 +205,22 @@ def mean_action_distance(data: Transitions, draws: int = 10_000, seed: int = 0) 
 
 
 def build_metric(
-    key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, config: MetricConfig, limit: float
+    key: PRNGKeyArray,
+    shape: tuple[int, ...],
+    space: ActionSpace,
+    config: MetricConfig,
+    limit: float,
+    *,
+    has_end: bool = False,
 ) -> Pseudometric:
     """A pseudometric with random networks; `limit` is the largest distance there can be. Its w is still 0."""
     phi_key, psi_key = jax.random.split(key)
     sizes = (config.hidden_sizes, config.embedding_size, config.state_encoder_sizes)
     return Pseudometric(
-        pair_encoder=PairEncoder.init(phi_key, shape, space.width, *sizes, config.action_encoder_sizes),
-        state_encoder=StateEncoder.init(psi_key, shape, *sizes),
+        pair_encoder=PairEncoder.init(
+            phi_key, shape, space.width, *sizes, config.action_encoder_sizes, has_end=has_end
+        ),
+        state_encoder=StateEncoder.init(psi_key, shape, *sizes, has_end=has_end),
         radius=0.5 * limit if config.bounded else math.inf,
         action_scale=(0.0,) * space.width,
     )

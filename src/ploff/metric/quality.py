@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ploff.metric.losses import draw_next_actions
+from ploff.metric.losses import MetricBatch, draw_next_actions
 from ploff.metric.pseudometric import MetricConfig, Pseudometric, norm, root_mean_square
+from ploff.training.episode_split import EpisodeSplit
 from ploff.transitions import Transitions
 
 MAX_SEARCHED = 100_000  # rows that a check searches; all of a log's would outweigh it in memory
@@ -31,33 +32,6 @@ class Embedding(Protocol):
     def embed_states(self, observations: Array) -> Array: ...  # noqa: D102
     def embed_pairs(self, observations: Array, actions: Array) -> Array: ...  # noqa: D102
     def pair_distance(self, x: Array, y: Array) -> Array: ...  # noqa: D102
-
-
-@dataclasses.dataclass(frozen=True)
-class EpisodeSplit:
-    """Rows to learn from and rows to validate on, no episode in both; every row has a known successor."""
-
-    train: Int[np.ndarray, "T"]
-    validation: Int[np.ndarray, "V"]
-
-    @classmethod
-    def of(cls, data: Transitions, validation_fraction: float, seed: int) -> "EpisodeSplit":
-        """Holds out a fraction of the episodes; of a log of one episode, its last rows. At 0, both are all.
-
-        Episodes without any such row count for nothing.
-        """
-        rows, lengths = data.rows_with_successor(), data.episode_lengths()
-        if validation_fraction == 0:
-            return cls(train=rows, validation=rows)
-        owners = np.repeat(np.arange(len(lengths)), lengths)[rows]
-        episodes = np.unique(owners)
-        if len(episodes) < 2:
-            cut = max(1, int(len(rows) * (1 - validation_fraction)))
-            return cls(train=rows[:cut], validation=rows[cut:] if cut < len(rows) else rows)
-        count = max(1, round(validation_fraction * len(episodes)))
-        chosen = np.random.default_rng(seed).permutation(episodes)[:count]
-        held = np.isin(owners, chosen)
-        return cls(train=rows[~held], validation=rows[held])
 
 
 def roc_auc(inside: Float[np.ndarray, "P"], outside: Float[np.ndarray, "Q"]) -> float:
@@ -87,19 +61,23 @@ def _bellman_residual(
     metric: Pseudometric, data: Transitions, rows: Array, key: PRNGKeyArray, config: MetricConfig, pairs: int
 ) -> Array:
     key_1, key_2, key_u = jax.random.split(key, 3)
-    first, second = (data.batch(rows[jax.random.randint(k, (pairs,), 0, rows.shape[0])]) for k in (key_1, key_2))
+    nowhere = jnp.zeros(pairs, bool) if metric.has_end else None
+    first, second = (
+        MetricBatch.of(data.batch(rows[jax.random.randint(k, (pairs,), 0, rows.shape[0])]), nowhere)
+        for k in (key_1, key_2)
+    )
     draws = draw_next_actions(data, rows, key_u, config)
 
     def over_action(total: Array, draw: tuple[Array, Array]) -> tuple[Array, None]:
         action, weight = draw
         repeated = jnp.broadcast_to(action, (pairs, action.shape[0]))
-        apart = metric.phi(first.next_observations, repeated) - metric.phi(second.next_observations, repeated)
+        apart = metric.phi(first.next_observations, repeated, first.next_ended)
+        apart = apart - metric.phi(second.next_observations, repeated, second.next_ended)
         return total + weight * norm(apart), None
 
     following, _ = jax.lax.scan(over_action, jnp.zeros(pairs), draws)
-    difference = (first.observations - second.observations).reshape(pairs, -1)
     target = jnp.abs(first.rewards - second.rewards) + config.discount * following
-    target = target + config.state_weight * root_mean_square(difference)
+    target = target + config.state_weight * root_mean_square(first.flat_states - second.flat_states)
     learned = norm(metric.phi(first.observations, first.actions) - metric.phi(second.observations, second.actions))
     return jnp.sqrt(jnp.mean(jnp.square(learned - target))) / jnp.maximum(jnp.mean(target), 1e-12)
 

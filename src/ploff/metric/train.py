@@ -16,8 +16,16 @@ from jaxtyping import Float
 from ploff.actions import ActionSpace
 from ploff.metric import learner, quality
 from ploff.metric.learner import MetricState, finished_metric
-from ploff.metric.pseudometric import MetricConfig, Pseudometric, build_metric, distance_bound, mean_action_distance
+from ploff.metric.pseudometric import (
+    MetricConfig,
+    Pseudometric,
+    build_metric,
+    distance_bound,
+    mean_action_distance,
+    sees_ends,
+)
 from ploff.training.checkpoint import load_header, load_tree, refuse_difference
+from ploff.training.episode_split import EpisodeSplit
 from ploff.training.loop import Row, TrainingRun
 from ploff.transitions import Normalizer, Transitions
 from ploff.utils import files
@@ -114,7 +122,8 @@ def learn_metric(
     """Learns the pseudometric of a log (paper, algorithm 1, first half).
 
     Args:
-      data: logged transitions, as loaded; rewards are scaled and observations normalized here.
+      data: logged transitions, as loaded, or in the coordinates of a relevance; rewards are scaled and observations
+        normalized here.
       config: the metric and its losses.
       training: how long, and when to stop.
       out: a folder; training resumes from the checkpoint there, if there is one, and leaves its own.
@@ -136,7 +145,8 @@ def train_metric(
     """Does what `learn_metric` does, as a generator of its progress."""
     config, training = config or MetricConfig(), training or MetricTraining()
     data = in_training_units(data, config)
-    split = quality.EpisodeSplit.of(data, training.validation_fraction, training.seed)
+    rows = data.rows_with_target() if config.ends else data.rows_with_successor()
+    split = EpisodeSplit.of(data, training.validation_fraction, training.seed, rows)
     if len(split.train) == 0:
         raise PloffError(f"{data.origin.name}: no transition with a known successor is left to learn from")
     init_key, check_key = jax.random.split(jax.random.fold_in(jax.random.key(training.seed), 2**31 - 1))
@@ -189,8 +199,8 @@ def load_metric(folder: str | os.PathLike[str]) -> LearnedMetric:
     header = load_header(checkpoint)
     config = structure(MetricConfig, header["config"], "metric setting")
     space = structure(ActionSpace, header["action_space"], "action space")
-    shape = tuple(header["observation_shape"])
-    metric = build_metric(jax.random.key(0), shape, space, config, header["bound"])
+    shape = tuple(header["input_shape"])
+    metric = build_metric(jax.random.key(0), shape, space, config, header["bound"], has_end=header["has_end"])
     state, _ = load_tree(checkpoint, (learner.init_from(metric, config), _no_neighbors()))
     normalizer = Normalizer.from_json(header["observation_normalizer"])
     metric = finished_metric(state, space, header["action_distance"], config)
@@ -198,8 +208,13 @@ def load_metric(folder: str | os.PathLike[str]) -> LearnedMetric:
 
 
 def in_training_units(data: Transitions, config: MetricConfig) -> Transitions:
-    """Scaled rewards; observations normalized if the configuration says so, and images always."""
+    """Scaled rewards; observations normalized if the configuration says so, and images always.
+
+    Observations that are seen in the coordinates of a relevance stay there.
+    """
     data, images = data.with_unit_rewards(), len(data.observation_shape) > 1
+    if data.observation_normalizer.map is not None:
+        return data
     return data.with_normalized_observations() if config.normalize_observations or images else data
 
 
@@ -219,7 +234,7 @@ class _Check:
     def __init__(
         self,
         data: Transitions,
-        split: quality.EpisodeSplit,
+        split: EpisodeSplit,
         key: jax.Array,
         config: MetricConfig,
         action_distance: float,
@@ -269,10 +284,12 @@ def _header(
         "config": to_plain(config),
         "training": to_plain(training),
         "dataset": data.fingerprint(),
-        "observation_shape": data.observation_shape,
+        "input_shape": data.input_shape,
         "action_space": to_plain(data.action_space),
         "observation_normalizer": data.observation_normalizer.to_json(),
+        "coordinates": coordinates_of(data),
         "bound": limit,
+        "has_end": sees_ends(data, config),
         "action_distance": action_distance,
     }
 
@@ -291,4 +308,9 @@ def _check_same_run(checkpoint: pathlib.Path, header: dict[str, Any], steps: int
 def run_identity(header: dict[str, Any]) -> dict[str, Any]:
     """What must not change between a metric's first step and its last: all but how long it is trained."""
     training = {name: header["training"][name] for name in ("seed", "validation_fraction")}
-    return {"dataset": header["dataset"], "config": header["config"], "training": training}
+    return {name: header[name] for name in ("dataset", "coordinates", "config")} | {"training": training}
+
+
+def coordinates_of(data: Transitions) -> str | None:
+    """Tells the coordinates in which observations are seen from others; None for standardized columns."""
+    return None if data.observation_normalizer.map is None else files.fingerprint(data.observation_normalizer)

@@ -40,7 +40,8 @@ class TrainState(eqx.Module, Generic[Params]):
           The new state, the loss, and the loss function's auxiliary output.
         """
         (loss, aux), gradient = eqx.filter_value_and_grad(loss_fn, has_aux=True)(self.params)
-        updates, opt_state = tx.update(gradient, self.opt_state)
+        weights = eqx.filter(self.params, eqx.is_inexact_array)  # for optimizers that decay them
+        updates, opt_state = tx.update(gradient, self.opt_state, weights)
         return TrainState(eqx.apply_updates(self.params, updates), opt_state, self.target), loss, aux
 
     def update_target(self, tau: float | Float[Array, ""]) -> "TrainState[Params]":

@@ -64,3 +64,17 @@ def test_the_published_suites_can_be_planned(path, tmp_path):
     assert parse_suite(suite_to_plain(suite)) == suite
     lines = describe(suite, tmp_path, slots=2)
     assert any(line.startswith("estimate:") for line in lines)
+
+
+def test_the_preset_paper_has_the_weights_of_a_tasks_family_and_says_where_none_is_known():
+    suite = planned_suite(tasks=["hopper-medium", "pen-human", "mine.npz"], preset="paper", methods={"ploff": {}})
+    found = {
+        run.task: tuple(run.job.arguments["settings"][name] for name in ("actor_bonus_weight", "critic_bonus_weight"))
+        for run in make_plan(suite).runs
+    }
+    assert found == {"hopper-medium": (5.0, 1.0), "pen-human": (10.0, 10.0), "mine.npz": (5.0, 1.0)}
+    said = "ploff has the paper's weights for locomotion on mine: no other family is known"
+    assert suite.notes == [said]
+    chosen = {"ploff": {"settings": {"actor_bonus_weight": 1.0, "critic_bonus_weight": 1.0}}}
+    assert planned_suite(tasks=["mine.npz"], preset="paper", methods=chosen).notes == []
+    assert planned_suite(tasks=["mine.npz"], methods={"ploff": {}, "bc": {}}).notes == []

@@ -15,6 +15,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
+from ploff.tasks import Family
 from ploff.utils.config import structure_fields
 from ploff.utils.errors import UnknownNameError
 
@@ -31,15 +32,15 @@ class Method:
     distance: DistanceKind = "none"
     paper: str = ""  # who published it
 
-    def config(self, *, paper: bool = False, **settings: Any) -> Any:
+    def config(self, *, paper: Family | None = None, **settings: Any) -> Any:
         """Makes the configuration.
 
         Args:
-          paper: begin with what the paper printed, where it did, instead of the defaults.
+          paper: begin with what the paper printed for this family of tasks, where it did, instead of the defaults.
           **settings: fields to change, as values or as text.
         """
         kind = self.config_type
-        make = kind.paper if paper and hasattr(kind, "paper") else kind
+        make = functools.partial(kind.paper, paper) if paper and hasattr(kind, "paper") else kind
         return make(**structure_fields(kind, settings, f"setting of {self.name}"))
 
     @property
@@ -76,7 +77,7 @@ METHODS = {
     for method in (
         Method("ploff", "ploff", "PloffConfig", "learned", "Dadashi et al., 2021, with our default"),
         Method("ploff-l2", "ploff", "PloffConfig", "l2", "Dadashi et al., 2021: distances in plain L2"),
-        Method("td3-off", "td3", "TD3Config", "none", "Dadashi et al., 2021: no bonus"),
+        Method("td3-off", "td3_off", "TD3OffConfig", "none", "Dadashi et al., 2021: PLOff without its bonus"),
         Method("bc", "bc", "BCConfig", "none", "behavioral cloning"),
         Method("td3-bc", "td3_bc", "TD3BCConfig", "none", "Fujimoto and Gu, 2021"),
         Method("bear", "bear", "BEARConfig", "none", "Kumar et al., 2019"),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ploff.agents import Method
 from ploff.metric.pseudometric import MetricConfig
 from ploff.metric.train import MetricTraining
+from ploff.tasks import Family
 from ploff.utils.config import check_counts, structure_fields
 from ploff.utils.errors import UnknownNameError
 
@@ -50,9 +51,9 @@ def check_preset(name: str) -> None:
         raise UnknownNameError("preset", name, PRESETS)
 
 
-def method_config(method: Method, preset: Preset, settings: Mapping[str, Any]) -> Any:
-    """A method's configuration; the preset `paper` changes those methods alone that have one."""
-    return method.config(paper=preset == "paper", **settings)
+def method_config(method: Method, preset: Preset, settings: Mapping[str, Any], family: Family = "other") -> Any:
+    """A method's configuration on a family of tasks; the preset `paper` changes those methods alone that have one."""
+    return method.config(paper=family if preset == "paper" else None, **settings)
 
 
 def metric_config(preset: Preset, settings: Mapping[str, Any]) -> MetricConfig:

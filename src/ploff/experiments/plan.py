@@ -12,7 +12,7 @@ from typing import Any
 
 from ploff.agents import DistanceKind, get_method
 from ploff.datasets.sources import short_name
-from ploff.experiments.config import AgentTraining, method_config, metric_config, metric_training
+from ploff.experiments.config import AgentTraining, metric_config, metric_training
 from ploff.experiments.jobs import Job
 from ploff.experiments.suite import Column, Suite
 from ploff.utils.config import to_plain
@@ -69,8 +69,7 @@ def plan_cell(
       changes: settings that differ from the column's.
     """
     method = get_method(column.method)
-    settings = {**column.settings_for(task), **(changes or {})}
-    config = method_config(method, column.preset or suite.preset, settings)
+    config = suite.config_of(column, task, changes)
     training = AgentTraining.of(
         suite.preset, steps=steps or suite.steps, evaluate_every=suite.evaluate_every, episodes=suite.episodes
     )

@@ -56,6 +56,8 @@ def run_suite(
       quiet: show no progress.
     """
     out = pathlib.Path(out)
+    for note in [] if quiet else suite.notes:
+        say(note)
 
     def work(run: Callable[[Sequence[Job]], list[Record]], store: Store) -> SuiteOutcome:
         began, before = time.monotonic(), {key for key in store.records if store.is_done(key)}

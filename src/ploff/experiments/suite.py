@@ -30,6 +30,7 @@ from ploff.datasets.sources import short_name
 from ploff.datasets.validate import check_file
 from ploff.environments import Physics
 from ploff.experiments.config import Preset, check_preset, method_config
+from ploff.tasks import Family
 from ploff.utils.config import structure, to_plain
 from ploff.utils.errors import PloffError, UnknownNameError
 
@@ -113,9 +114,8 @@ class Suite:
         if not (self.tasks and self.columns and self.seeds) or self.neighbor_parts < 1:
             raise PloffError(f"suite {self.name!r} needs tasks, methods, seeds, and at least one part of neighbors")
         for column in self.columns:
-            method = get_method(column.method)
             for task in self.tasks:
-                method_config(method, column.preset or self.preset, column.settings_for(task))
+                self.config_of(column, task)
         for name in self.search.columns if self.search else ():
             self.column(name)
 
@@ -126,13 +126,37 @@ class Suite:
                 return column
         raise UnknownNameError("method of the suite", name, [column.name for column in self.columns])
 
+    def config_of(self, column: Column, task: str, changes: Mapping[str, Any] | None = None) -> Any:
+        """The configuration of a column's method on a task; `changes` are settings that differ from the column's."""
+        settings = {**column.settings_for(task), **(changes or {})}
+        return method_config(get_method(column.method), column.preset or self.preset, settings, task_family(task))
+
     @property
     def families(self) -> dict[str, list[str]]:
         """The tasks by family."""
         families: dict[str, list[str]] = {}
         for task in self.tasks:
-            families.setdefault(family_of(short_name(task)), []).append(task)
+            families.setdefault(task_family(task), []).append(task)
         return families
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of the settings: printed weights are of a family, and a task may be of none."""
+        unknown = self.families.get("other", [])
+        names = [column.name for column in self.columns if unknown and self._depends_on_family(column)]
+        tasks = ", ".join(map(short_name, unknown))
+        return [f"{name} has the paper's weights for locomotion on {tasks}: no other family is known" for name in names]
+
+    def _depends_on_family(self, column: Column) -> bool:
+        """Whether the preset says something else for another family of tasks."""
+        method, preset = get_method(column.method), column.preset or self.preset
+        own = [method_config(method, preset, column.settings, family) for family in ("locomotion", "hand")]
+        return own[0] != own[1]
+
+
+def task_family(task: str) -> Family:
+    """The family of a task, by its name."""
+    return family_of(short_name(task))
 
 
 def read_suite(path: str | os.PathLike[str]) -> Suite:

@@ -3,7 +3,7 @@ r"""PLOff: TD3 that is paid to stay close to the data (paper, section 4).
     actor:   max mean [ Q(s, π(s)) / u + α_a b(s, π(s)) ]
     critic:  y = r + (1 − terminal) next_value(Q̄(s', ã), d(s', π̄(s')))       see `ploff.agents.bonus`
 
-Q is the first critic. Where b multiplies a value, it is the target network's: in the actor's loss Q̄ of the first critic.
+Q is the first critic. Where b multiplies a value, it is the target network's: in the actor's loss Q̄ of the first.
 
 Both have units of their own, so that one setting fits logs of different scales and widths. Distances are in standard
 deviations of the log: its neighborhoods' radius along one of the A directions in which an action can move, so that

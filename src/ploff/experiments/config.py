@@ -18,6 +18,7 @@ PRESETS: tuple[Preset, ...] = typing.get_args(Preset)
 METRIC = "metric"  # before a dot: a setting of the metric
 MAX_SCAN_LENGTH = 1000
 QUICK_METRIC_STEPS = 5_000
+LAST_EVALUATIONS: dict[Preset, int] = {"default": 3, "quick": 3, "paper": 1}  # whose mean is a run's score
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,12 +63,12 @@ def metric_config(preset: Preset, settings: Mapping[str, Any]) -> MetricConfig:
     return MetricConfig.paper(**given) if preset == "paper" else MetricConfig(**given)
 
 
-def metric_training(preset: Preset, steps: int | None) -> MetricTraining:
-    """How long the metric is learned; `steps` are at most, the preset's if None."""
+def metric_training(preset: Preset, steps: int | None, seed: int = 0) -> MetricTraining:
+    """How long the metric is learned, and from which seed; `steps` are at most, the preset's if None."""
     if preset == "quick" and steps is None:
         steps = QUICK_METRIC_STEPS
     make = MetricTraining.paper if preset == "paper" else MetricTraining
-    return make() if steps is None else make(steps=steps)
+    return make(seed=seed) if steps is None else make(steps=steps, seed=seed)
 
 
 def by_owner(settings: Mapping[str, Any], methods: Sequence[str]) -> dict[str, dict[str, Any]]:

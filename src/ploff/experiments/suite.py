@@ -3,7 +3,8 @@
 name = "quick"
 tasks = ["sample"]              # names that `ploff data list` shows, or files
 seeds = 3                       # how many, or a list of them
-steps = 10_000                  # and evaluate_every, episodes, metric_steps, preset
+steps = 10_000                  # and evaluate_every, episodes, last_evaluations, metric_steps, preset
+metric_per_seed = true          # each seed learns a metric of its own; by default they share one
 
 [methods.ploff]                 # a column of the table: the method of that name with its defaults
 [methods."no critic bonus"]     # or any method, under another name, with other settings
@@ -12,6 +13,7 @@ settings = { critic_bonus_weight = 0.0 }
 families.hand = { actor_bonus_weight = 10.0 }         # settings for one family of tasks only
 datasets.hopper-medium = { actor_bonus_weight = 3.0 } # settings for one dataset only
 metric = { action_weight = 0.0 }                      # settings of the metric that this column measures by
+metric_seed = 1                                       # the seed of the metric that this column's runs share
 paper = "PLOff"                                       # the column of the paper's Table 1 to stand beside it
 
 [search]                        # settings to be chosen by their scores first; see ploff.experiments.search
@@ -29,7 +31,7 @@ from ploff.datasets.catalog import family_of
 from ploff.datasets.sources import short_name
 from ploff.datasets.validate import check_file
 from ploff.environments import Physics
-from ploff.experiments.config import Preset, check_preset, method_config
+from ploff.experiments.config import LAST_EVALUATIONS, Preset, check_preset, method_config
 from ploff.tasks import Family
 from ploff.utils.config import structure, to_plain
 from ploff.utils.errors import PloffError, UnknownNameError
@@ -47,6 +49,7 @@ class Column:
     families: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     datasets: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
+    metric_seed: int = 0  # seeds the metric that all runs of the column share
     preset: Preset | None = None  # the suite's, unless it is given
     paper: str | None = None
 
@@ -96,10 +99,12 @@ class Suite:
     about: str = ""
     seeds: tuple[int, ...] = tuple(range(10))
     preset: Preset = "default"
-    steps: int | None = None  # the preset's, unless it is given; so are the next three
+    steps: int | None = None  # the preset's, unless it is given; so are the next four
     evaluate_every: int | None = None
     episodes: int | None = None
+    last_evaluations: int | None = None  # whose mean is a run's score
     metric_steps: int | None = None
+    metric_per_seed: bool = False  # each run learns the metric anew from its own seed, instead of sharing one
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
     metric_from: str | None = None  # a folder whose metric is shared, instead of learning one
     reading: dict[str, Any] = dataclasses.field(default_factory=dict)  # keywords of `ploff.load`
@@ -113,6 +118,8 @@ class Suite:
     def __post_init__(self):
         if not (self.tasks and self.columns and self.seeds) or self.neighbor_parts < 1:
             raise PloffError(f"suite {self.name!r} needs tasks, methods, seeds, and at least one part of neighbors")
+        if self.num_last < 1:
+            raise PloffError(f"suite {self.name!r}: last_evaluations must be at least 1, got {self.last_evaluations}")
         for column in self.columns:
             for task in self.tasks:
                 self.config_of(column, task)
@@ -130,6 +137,11 @@ class Suite:
         """The configuration of a column's method on a task; `changes` are settings that differ from the column's."""
         settings = {**column.settings_for(task), **(changes or {})}
         return method_config(get_method(column.method), column.preset or self.preset, settings, task_family(task))
+
+    @property
+    def num_last(self) -> int:
+        """How many of a run's last evaluations its score is the mean of."""
+        return LAST_EVALUATIONS[self.preset] if self.last_evaluations is None else self.last_evaluations
 
     @property
     def families(self) -> dict[str, list[str]]:

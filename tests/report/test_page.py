@@ -184,7 +184,8 @@ def test_a_picture_shows_its_states_pixels(folder):
     data = ploff.load(next(folder.glob("*.npz")))
     learned = load_metric(next(folder.glob("metrics/*/metric.eqx")).parent)
     rows = states.draw_states(learned, data)
-    encoded = [picture.image.partition(",")[2] for row in rows for picture in row]
+    encoded = [picture.address.partition(",")[2] for row in rows for picture in row]
     pixels = [imageio.imread(base64.b64decode(image)) for image in encoded]
+    assert all(np.array_equal(*both) for both in zip(pixels, (p.pixels for row in rows for p in row), strict=True))
     assert all(image.shape[:2] == (states.SIZE, states.SIZE) for image in pixels)
     assert len({image.tobytes() for image in pixels}) == len(pixels)

@@ -180,6 +180,6 @@ def test_a_long_horizon_tells_states_outside_of_the_goals_room_apart_and_a_short
         for source, least in ((maze.center, 0.2), (maze.goal, 0.2)):
             others = outside & (np.arange(len(outside)) != source)
             shares = found[source, others] / found.max()
-            assert (np.ptp(shares) > 0.05) is apart, (discount, source)
+            assert bool(np.ptp(shares) > 0.02) is apart, (discount, source)
             if apart:
                 assert spearmanr(found[source, others], walked[source, others]).statistic > least

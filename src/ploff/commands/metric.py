@@ -29,7 +29,7 @@ class Metric(Reading):
     set: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
     """Settings of the metric as NAME=VALUE, such as discount=0.99 or state_weight=0."""
     figures: bool = True
-    """Draw the losses, and the distance against noise (extra `plot`)."""
+    """Draw the losses, the distance against noise, and states with their nearest neighbors (extra `plot`)."""
 
     def run(self) -> None:
         """Loads, learns, draws, and says what was reached."""
@@ -55,7 +55,8 @@ class Metric(Reading):
             from ploff.report.figures.metric import draw_metric_figures
 
             data = datasets.load(self.dataset, **self.options())
-            for path in draw_metric_figures(learned, data, folder):
+            names = datasets.column_names(self.dataset, **self.options())
+            for path in draw_metric_figures(learned, data, folder, names):
                 say(f"wrote {path}")
         say(learned.summary())
         say(f"next: `ploff train {self.dataset} --metric {self.out} --out RUN` trains a policy with this metric")

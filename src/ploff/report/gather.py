@@ -12,6 +12,8 @@ from ploff.experiments.run_suite import load_results
 from ploff.experiments.schedule import BLOCKED
 from ploff.experiments.tables import Results
 from ploff.metric.train import CHECKPOINT, LearnedMetric, load_metric
+from ploff.report.charts import series_style
+from ploff.training.loop import Row
 from ploff.utils.errors import PloffError
 
 
@@ -24,6 +26,11 @@ class Group:
     config: dict[str, Any]  # as config.json has it
     seeds: list[SeedResult]
     folders: tuple[pathlib.Path, ...] = ()  # one, or one per seed where each has a metric of its own
+
+
+def last_rows(group: Group) -> list[Row]:
+    """Where each seed's history ends."""
+    return [result.history[-1] for result in group.seeds if result.history]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +63,11 @@ class ReportData:
     def columns(self) -> list[str]:
         """The methods, in order."""
         return list(dict.fromkeys(group.column for group in self.groups))
+
+    @property
+    def styles(self) -> dict[str, str]:
+        """The look of each method, in every chart and table."""
+        return {column: series_style(number) for number, column in enumerate(self.columns)}
 
 
 def gather(paths: Sequence[str | os.PathLike[str]]) -> ReportData:

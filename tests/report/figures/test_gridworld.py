@@ -29,14 +29,14 @@ def test_exact_learned_and_their_error_stand_beside_each_other_in_numbers():
     panels = {axis.get_title(): axis for axis in figure.axes}
     share = 10 / exact[maze.goal].sum()
     assert f"learned − exact: off by {share:.1%} on average" in panels
-    for title, written in (("exact", "96"), ("learned", "86"), (f"learned − exact: off by {share:.1%}", "-10")):
-        (axis,) = [
-            axis for name, axis in panels.items() if name.startswith(title) and ("goal" in name or "off" in name)
-        ]
-        numbers = {
-            (round(text.get_position()[1]), round(text.get_position()[0])): text.get_text() for text in axis.texts
-        }
+    titles = {
+        "exact distance from the goal": "96",
+        "learned distance from the goal": "86",
+        f"learned − exact: off by {share:.1%} on average": "-10",
+    }
+    for title, written in titles.items():
+        numbers = {tuple(round(x) for x in text.get_position()): text.get_text() for text in panels[title].texts}
         assert len(numbers) == len(maze.cells) - 1  # all but the goal's own
         assert numbers[1, 1] == written
-    exact_panel = panels["exact distance from the goal"]
-    assert exact_panel.images[0].norm.vmax == panels["learned distance from the goal"].images[0].norm.vmax
+    norms = [panels[title].images[0].norm for title in list(titles)[:2]]
+    assert norms[0].vmax == norms[1].vmax

@@ -55,8 +55,8 @@ class MetricTraining:
 
     @classmethod
     def paper(cls, **changes: Any) -> "MetricTraining":
-        """As long as the paper trained."""
-        return cls(**{"steps": 2_000_000, "early_stopping": False, **changes})
+        """As long as the paper trained, on the whole log."""
+        return cls(**{"steps": 2_000_000, "early_stopping": False, "validation_fraction": 0.0, **changes})
 
 
 @dataclasses.dataclass(frozen=True)

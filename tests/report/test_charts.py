@@ -24,7 +24,7 @@ def test_a_limit_far_above_the_curve_is_still_in_the_picture():
     line = Line("a", np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     limits = [Limit("bound", 100.0), Limit("bound of a", 50.0, "c3")]
     drawn = line_chart("t", [line], x_label="x", y_label="y", limits=limits)
-    heights = [float(height) for height in re.findall(r'class="limit [c3]*" d="M[\d.]+ ([\d.]+)H', drawn)]
+    heights = [float(height) for height in re.findall(r'class="limit [c3]*" d="M52 ([\d.]+)H400', drawn)]
     assert len(heights) == 2
     assert charts.TOP <= heights[0] < heights[1] <= charts.HEIGHT - charts.BOTTOM
     assert 'class="limit c3"' in drawn

@@ -45,7 +45,7 @@ def _ranking(story: ReportData) -> str:
     means = {name: _mean(story, name) for name in story.columns}
     known = sorted(((mean, name) for name, mean in means.items() if mean is not None), reverse=True)
     if not known:
-        return html.escape(f"No policy was tried in an environment: {', '.join(story.columns)}.")
+        return _returns(story)
     where = story.tasks[0] if len(story.tasks) == 1 else f"{len(story.tasks)} datasets"
     (best, first), *others = known
     text = f"{_named(story, first)} has a mean score of <strong>{best:.1f}</strong> on {html.escape(where)}"
@@ -55,6 +55,15 @@ def _ranking(story: ReportData) -> str:
         text += ", and their intervals overlap" if _overlap(story, first, second) else ""
     data = _of_data(story)
     return f"{text}. " + (f"The logs' own episodes have {data:.1f}." if data is not None else "")
+
+
+def _returns(story: ReportData) -> str:
+    """Mean returns, where no reference makes scores of them."""
+    found = [(group, [r.mean_return for r in group.seeds if r.mean_return is not None]) for group in story.groups]
+    told = [f"{_named(story, group.column)} {np.mean(values):.4g}" for group, values in found if values]
+    if told:
+        return f"Mean returns: {', '.join(told)}."
+    return html.escape(f"No policy was tried in an environment: {', '.join(story.columns)}.")
 
 
 def _named(story: ReportData, column: str) -> str:

@@ -33,7 +33,11 @@ def what_was_run(story: ReportData) -> str:
         tried = f"{config['environment']} ({config['physics']})" if config["environment"] else "not tried"
         every = f"{training['episodes']} episodes every {training['evaluate_every']:,} steps"
         rows.append((group.task, group.column, log, str(len(group.seeds)), " to ".join(steps), f"{tried}, {every}"))
-    table = table_of(Table("", ("dataset", "method", "log", "seeds", "steps", "tried in"), tuple(rows)), style="wrap", methods=story.styles)
+    table = table_of(
+        Table("", ("dataset", "method", "log", "seeds", "steps", "tried in"), tuple(rows)),
+        style="wrap",
+        methods=story.styles,
+    )
     if not story.failures:
         return table
     failed = Table("", ("failed", "why"), tuple(story.failures))

@@ -41,8 +41,8 @@ def describe(suite: Suite, out: str | os.PathLike[str], slots: int | None = None
 
 def price(jobs: Sequence[Job], store: Store, slots: int | None = None) -> str:
     """The processor time of what is left to do, and the time by the clock on so many cores."""
-    counts = sorted({*CORES, *([slots] if slots else [])})
-    walls = [f"{in_words(estimate.wall_seconds(jobs, store, count))} on {count:,} cores" for count in counts]
+    counts: set[int] = set(CORES) if slots is None else {*CORES, slots}
+    walls = [f"{in_words(estimate.wall_seconds(jobs, store, count))} on {count:,} cores" for count in sorted(counts)]
     return f"estimate: {in_words(estimate.seconds(jobs, store))} of processor time; {', '.join(walls)}"
 
 

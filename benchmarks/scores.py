@@ -78,7 +78,7 @@ class Record:
                 trained = read_run(out / result["folder"])
                 history = next(seed.history for seed in trained.seeds if seed.seed == run.seed)
                 place = {"task": short_name(run.task), "method": column.method, "seed": run.seed}
-                settings = settings_text(column, run.task)
+                settings = settings_text(suite, column, run.task)
                 self.put(
                     {**place, **rounded(row), "settings": settings, **watched(history, row["step"])}
                     for row in result["evaluations"]
@@ -109,10 +109,9 @@ def place(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
     return row["task"], row["method"], row["settings"], int(row["seed"]), int(row["step"])
 
 
-def settings_text(column: Column, task: str) -> str:
+def settings_text(suite: Suite, column: Column, task: str) -> str:
     """The settings of a column on a task that are not the method's defaults, as the record has them."""
-    method = get_method(column.method)
-    default, own = to_plain(method.config()), to_plain(method.config(**column.settings_for(task)))
+    default, own = to_plain(get_method(column.method).config()), to_plain(suite.config_of(column, task))
     return " ".join(f"{name}={_text(own[name])}" for name in sorted(own) if own[name] != default[name])
 
 
@@ -126,7 +125,8 @@ def table(record: Record, suite: Suite, steps: int) -> str:
     lines, published = [header, "|---" + "|---:" * (len(suite.tasks) + 1) + "|"], published_scores()
     for column in suite.columns:
         scores = [
-            record.scores(short_name(task), column.method, settings_text(column, task), steps) for task in suite.tasks
+            record.scores(short_name(task), column.method, settings_text(suite, column, task), steps)
+            for task in suite.tasks
         ]
         cells = [
             cell(list(found.values()), published.get((task, column.method)))

@@ -158,7 +158,7 @@ def scoring(score_of, store):
                         "reason": "no" if failed else "",
                         "seconds": 7.0,
                         "processor_seconds": 1.0,
-                        "result": {"score": score},
+                        "result": {"evaluations": [{"step": 1, "score": score}]},
                     }
                 )
 

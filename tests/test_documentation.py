@@ -1,5 +1,6 @@
 """What the documents say is true: their Python runs, links lead somewhere, generated pages equal the code."""
 
+import dataclasses
 import pathlib
 import re
 import subprocess
@@ -8,6 +9,11 @@ import sys
 import pytest
 
 import ploff
+from ploff.agents.ploff import PloffConfig
+from ploff.agents.td3_off import TD3OffConfig
+from ploff.experiments.config import AgentTraining
+from ploff.metric.pseudometric import MetricConfig
+from ploff.metric.train import MetricTraining
 
 ROOT = pathlib.Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -85,6 +91,25 @@ def test_the_manual_tells_no_history(page):
 def test_no_page_names_a_place_on_somebodys_machine(page):
     found = MACHINE_PATH.search(page.read_text())
     assert found is None, f"{name_of(page)}: {found.group()}"
+
+
+def test_every_departure_of_a_default_from_the_printed_form_has_its_row():
+    text = (DOCS / "explanation" / "deviations.md").read_text()
+    printed = " ".join(line.rsplit("|", 2)[1] for line in text.splitlines() if line.startswith("| "))
+    pairs = (
+        (PloffConfig(), PloffConfig.paper()),
+        (TD3OffConfig(), TD3OffConfig.paper()),
+        (MetricConfig(), MetricConfig.paper()),
+        (MetricConfig(), MetricConfig.paper(estimator="literal")),
+        (MetricTraining(), MetricTraining.paper()),
+        (AgentTraining(), AgentTraining.of("paper")),
+    )
+    for default, paper in pairs:
+        for field in dataclasses.fields(paper):
+            value = getattr(paper, field.name)
+            if value != getattr(default, field.name):
+                shown = f"{value:g}" if isinstance(value, float) else str(value).lower()
+                assert f"`{field.name}={shown}`" in printed, f"{type(paper).__name__}.{field.name} has no row"
 
 
 def test_every_public_name_is_there():

@@ -24,7 +24,7 @@ def scores(monkeypatch):
 
 def test_settings_that_are_not_defaults_are_told_by_name(scores):
     suite = read_suite(ROOT / "reproduce" / "baselines.toml")
-    told = {name: scores.settings_text(suite.column(name), "pen-expert") for name in ("bc", "rebrac", "iql")}
+    told = {name: scores.settings_text(suite, suite.column(name), "pen-expert") for name in ("bc", "rebrac", "iql")}
     assert told["bc"] == ""
     assert told["rebrac"] == "actor_bc_weight=0.01 actor_lr=0.0003 batch_size=256 critic_lr=0.0003"
     assert told["iql"] == "reward_scale=none temperature=0.5"

@@ -1,17 +1,22 @@
 """PLOff's own part: the critics' values of the logged pairs, and what its actor is paid for."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from agent_cases import advance, begin, dataset_for, td3_batch, tiny
+from agent_cases import advance, begin, dataset_for, distance_stats, td3_batch, tiny
+from ploff import ActionSpace, Transitions
 from ploff.agents import ploff
 from ploff.agents.bonus import bonus, log_weights
 from ploff.agents.dataset import OfflineDataset
-from ploff.agents.ploff import NeighborBonus, PloffConfig
+from ploff.agents.networks import Actor, Critic, DoubleCritic
+from ploff.agents.ploff import NeighborBonus, PloffConfig, PloffState
+from ploff.training.train_state import TrainState
 from ploff.utils.errors import PloffError
 
 
@@ -83,34 +88,6 @@ def test_the_policy_moves_one_by_the_weight_deviations_however_steep_the_critic_
     assert float(jnp.linalg.norm(action)) / std == pytest.approx(1 / weight, rel=1e-3)
 
 
-def last_weight(actor):
-    return np.asarray(actor.mlp.layers[-1].weight)
-
-
-def test_the_policy_is_a_moving_average_whose_memory_is_a_share_of_training():
-    dataset = dataset_for("ploff")
-    config = tiny("ploff", policy_delay=2, policy_ema=0.5)
-    state = begin("ploff", dataset, config)
-    average = last_weight(state.actor.params)
-    for step in range(1, 11):
-        state, _ = advance("ploff", state, dataset, config, first=step - 1)
-        if step % 2 == 0:
-            actor = last_weight(state.actor.params)
-            average = average + (actor - average) / max(1.0, 0.5 * (step // 2))
-        np.testing.assert_allclose(last_weight(state.averaged_actor), average, rtol=1e-5, atol=1e-7)
-    observations = dataset.data.states(jnp.arange(3))
-    policy = ploff.policy(state)
-    np.testing.assert_array_equal(policy(observations), state.averaged_actor(observations))
-    assert not np.allclose(policy(observations), state.actor.params(observations))
-
-
-def test_without_averaging_the_policy_is_the_actor():
-    dataset, config = dataset_for("ploff"), tiny("ploff", policy_delay=1, policy_ema=0.0)
-    state, _ = advance("ploff", begin("ploff", dataset, config), dataset, config, steps=3)
-    policy, actor = jax.tree.leaves(ploff.policy(state)), jax.tree.leaves(state.actor.params)
-    assert all(np.array_equal(a, b) for a, b in zip(policy, actor, strict=True))
-
-
 def test_it_needs_distances_and_sensible_weights():
     dataset, config = dataset_for("ploff"), tiny("ploff")
     bare = OfflineDataset(dataset.data, dataset.rows)
@@ -128,9 +105,99 @@ def test_it_needs_distances_and_sensible_weights():
             PloffConfig(**wrong)
 
 
+class LinearCritic(Critic):
+    """w s + u a."""
+
+    weights: jax.Array
+
+    def __init__(self, *weights):
+        self.encoder, self.mlp, self.space, self.weights = None, None, LINE, jnp.asarray(weights)
+
+    def __call__(self, observations, actions):
+        return self.weights[0] * observations[:, 0] + self.weights[1] * actions[:, 0]
+
+
+class LinearActor(Actor):
+    """p s."""
+
+    weight: jax.Array
+
+    def __init__(self, weight):
+        self.encoder, self.mlp, self.space, self.weight = None, None, LINE, jnp.asarray(weight)
+
+    def __call__(self, observations):
+        return self.weight * observations
+
+
+LINE = ActionSpace.box([-1.0], [1.0])
+FAMILIES = {"locomotion": (5.0, 1.0), "hand": (10.0, 10.0)}  # α_a, α_c; β is 0.5 for both
+
+
+def one_transition_four_times():
+    """(s, a) = (1, 0.5) pays 0.5 and leads to s' = 2; it is logged four times, and is the neighbor of both states."""
+    ones = np.ones((4, 1), np.float32)
+    data = Transitions.from_rows(
+        observations=ones,
+        actions=0.5 * ones,
+        rewards=0.5 * ones[:, 0],
+        next_observations=2 * ones,
+        terminals=np.zeros(4, bool),
+        timeouts=np.ones(4, bool),
+        action_space=LINE,
+    )
+    return OfflineDataset.of(data, distance_stats(data, "l2", count=1))
+
+
+def begun(params, target, tx):
+    return TrainState(params, TrainState.init(params, tx).opt_state, target)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_whole_update_as_printed_in_numbers_made_by_hand(family):
+    alpha_a, alpha_c = FAMILIES[family]
+    config = PloffConfig.paper(family, batch_size=4, target_noise=0.0, policy_delay=1)
+    critics = DoubleCritic(LinearCritic(2.0, 1.0), LinearCritic(1.0, 1.0))
+    targets = DoubleCritic(LinearCritic(1.0, 2.0), LinearCritic(2.0, 2.0))
+    actor = begun(LinearActor(0.3), LinearActor(0.25), optax.adam(3e-4))
+    state = PloffState(
+        actor=actor,
+        critics=begun(critics, targets, optax.adam(3e-4)),
+        step=jnp.zeros((), jnp.int32),
+        averaged_actor=actor.params,
+        logged_q_scores=jnp.zeros(4),
+    )
+    state, info = ploff.update(state, one_transition_four_times(), jax.random.key(0), config)
+
+    # Critic: the target policy does 0.25 · 2 = 0.5 at s' = 2, the pair (1, 0.5) is 1 away, Q̄ = min(3, 5).
+    y = 0.5 + 0.99 * 3 + alpha_c * 3 * math.exp(-0.5)
+    assert y > 2.5  # above both critics' values of (1, 0.5), 2.5 and 1.5: every weight of theirs grows
+    assert float(info["critic_loss"]) == pytest.approx((2.5 - y) ** 2 + (1.5 - y) ** 2, rel=1e-5)
+    for j, q in enumerate((2.5, 1.5)):
+        moments = getattr(state.critics.opt_state[0].mu, f"q{j + 1}").weights
+        np.testing.assert_allclose(10 * moments, [2 * (q - y), 2 * (q - y) * 0.5], rtol=1e-5)
+    rate = 3e-4  # Adam's first step is as long as its rate
+    np.testing.assert_allclose(state.critics.params.q1.weights, [2 + rate, 1 + rate], rtol=1e-6)
+    np.testing.assert_allclose(state.critics.target.q1.weights, [1 + 0.005 * (1 + rate), 2 - 0.005 * (1 - rate)])
+
+    # Actor: it does 0.3 at s = 1, 0.2 away from the pair. Q is the first critic after its step, Q̄ its target before:
+    # 1.6, and 2 per unit of action. Towards the pair, the distance falls by 1 per unit.
+    closeness = math.exp(-0.5 * 0.2)
+    q, q_slope = (2 + rate) + 0.3 * (1 + rate), 1 + rate
+    assert float(info["actor_loss"]) == pytest.approx(-q - alpha_a * 1.6 * closeness, rel=1e-5)
+    slope = -q_slope - alpha_a * closeness * (2 + 1.6 * 0.5)
+    assert float(10 * state.actor.opt_state[0].mu.weight) == pytest.approx(slope, rel=1e-5)
+    assert float(state.actor.params.weight) == pytest.approx(0.3 + rate, rel=1e-6)
+    assert float(state.actor.target.weight) == pytest.approx(0.25 + 0.005 * (0.05 + rate), rel=1e-6)
+    assert ploff.policy(state).weight == state.actor.params.weight
+
+
 def test_the_preset_paper_is_the_printed_algorithm():
     printed = PloffConfig.paper()
     assert (printed.bonus, printed.critic_form, printed.distance_unit) == ("value", "paper", "none")
     assert (printed.actor_bonus_weight, printed.critic_bonus_weight, printed.beta) == (5.0, 1.0, 0.5)
     assert not printed.layer_norm
+    hand = PloffConfig.paper("hand")
+    assert (hand.actor_bonus_weight, hand.critic_bonus_weight, hand.beta) == (10.0, 10.0, 0.5)
+    assert PloffConfig.paper("other") == PloffConfig.paper("locomotion") == printed
+    assert PloffConfig.paper("hand", actor_bonus_weight=2.0).actor_bonus_weight == 2.0
     assert (printed.value_scale, printed.policy_ema) == ("none", 0.0)

@@ -28,3 +28,17 @@ def test_an_estimate_rests_on_what_like_jobs_took(tmp_path):
     assert estimate.seconds(jobs, store) == pytest.approx(2.0)
     assert before != pytest.approx(2.0)
     assert estimate.wall_seconds(jobs, store, 8) == pytest.approx(1.0)
+
+
+def test_time_by_the_clock_is_at_least_that_of_the_longest_chain_of_jobs(tmp_path):
+    suite, store = planned_suite(methods={"ploff": {}}, seeds=2, metric_steps=1_000_000, steps=100_000), Store(tmp_path)
+    jobs = make_plan(suite).jobs
+    cost = estimate.costs(jobs, store)
+    chain = [jobs[0], *(next(job for job in jobs if job.kind == kind) for kind in list(make_plan(suite).kinds)[1:])]
+    longest = sum(cost[job.key] for job in chain)
+    assert estimate.wall_seconds(jobs, store, 1_024) == pytest.approx(longest)
+    assert estimate.wall_seconds(jobs, store, 1) == pytest.approx(sum(cost.values()))
+    printed = make_plan(planned_suite(methods={"ploff": {"preset": "paper"}}, metric_steps=1_000_000)).jobs
+    (wide,) = [job for job in printed if job.kind == "metric"]
+    (narrow,) = [job for job in jobs if job.kind == "metric"]
+    assert estimate.costs([wide], store)[wide.key] > 1.5 * cost[narrow.key]

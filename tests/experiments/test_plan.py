@@ -37,11 +37,27 @@ def test_every_key_of_a_suite_changes_its_plan():
         "tasks": ("hopper-medium",), "seeds": (7,), "preset": "paper", "steps": 200, "evaluate_every": 25,
         "episodes": 3, "metric_steps": 1_000, "metric": {"discount": 0.5}, "metric_from": "elsewhere",
         "neighbor_parts": 2, "columns": base.columns[:1], "reading": {"horizon": 9}, "environment": "pen",
-        "physics": "gymnasium", "logger": "wandb", "scored": False,
+        "physics": "gymnasium", "logger": "wandb", "scored": False, "metric_per_seed": True,
     }  # fmt: skip
-    told = {"name", "about", "search"}  # of these, the last is tested with searches
+    told = {"name", "about", "search", "last_evaluations"}  # the last two are tested with searches and tables
     assert set(changes) == {field.name for field in dataclasses.fields(base)} - told
     keys = {job.key for job in make_plan(base).jobs}
     for name, value in changes.items():
         changed = dataclasses.replace(base, **{name: value})
         assert {job.key for job in make_plan(changed).jobs} != keys, name
+
+
+def test_seeds_share_a_metric_or_learn_one_each_as_the_suite_says():
+    def metrics(**changes):
+        plan = make_plan(planned_suite(seeds=[3, 4], **changes))
+        own = {job.key: job.arguments["training"]["seed"] for job in plan.jobs if job.kind == "metric"}
+        for run in plan.runs:
+            (table,) = run.job.needs
+            job = next(job for job in plan.jobs if job.key == table)
+            assert job.arguments["metric"] == run.job.arguments["metric"]
+        return {(run.column, run.seed): own[run.job.arguments["metric"]] for run in plan.runs}
+
+    assert metrics(methods={"ploff": {}}) == {("ploff", 3): 0, ("ploff", 4): 0}
+    assert metrics(methods={"ploff": {}}, metric_per_seed=True) == {("ploff", 3): 3, ("ploff", 4): 4}
+    columns = {name: {"method": "ploff", "metric_seed": seed} for seed, name in enumerate("ab")}
+    assert metrics(methods=columns) == {("a", 3): 0, ("a", 4): 0, ("b", 3): 1, ("b", 4): 1}

@@ -7,7 +7,6 @@ import pytest
 from experiment_cases import planned_suite
 from ploff.datasets.catalog import family_of
 from ploff.experiments.plan import make_plan
-from ploff.experiments.run_suite import describe
 from ploff.experiments.suite import parse_suite, read_suite, suite_to_plain
 from ploff.utils.errors import PloffError
 
@@ -58,9 +57,28 @@ def test_a_broken_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
-def test_the_published_suites_can_be_planned(path, tmp_path):
+def test_the_published_suites_can_be_planned(path):
     suite = read_suite(path)
     assert suite.name == path.stem
     assert parse_suite(suite_to_plain(suite)) == suite
-    lines = describe(suite, tmp_path, slots=2)
-    assert any(line.startswith("estimate:") for line in lines)
+
+
+def test_the_preset_paper_has_the_weights_of_a_tasks_family_and_says_where_none_is_known():
+    suite = planned_suite(tasks=["hopper-medium", "pen-human", "mine.npz"], preset="paper", methods={"ploff": {}})
+    found = {
+        run.task: tuple(run.job.arguments["settings"][name] for name in ("actor_bonus_weight", "critic_bonus_weight"))
+        for run in make_plan(suite).runs
+    }
+    assert found == {"hopper-medium": (5.0, 1.0), "pen-human": (10.0, 10.0), "mine.npz": (5.0, 1.0)}
+    said = "ploff has the paper's weights for locomotion on mine: no other family is known"
+    assert suite.notes == [said]
+    chosen = {"ploff": {"settings": {"actor_bonus_weight": 1.0, "critic_bonus_weight": 1.0}}}
+    assert planned_suite(tasks=["mine.npz"], preset="paper", methods=chosen).notes == []
+    assert planned_suite(tasks=["mine.npz"], methods={"ploff": {}, "bc": {}}).notes == []
+
+
+def test_a_suite_says_how_many_evaluations_make_a_score_and_the_paper_takes_the_last():
+    assert [planned_suite(preset=preset).num_last for preset in ("default", "quick", "paper")] == [3, 3, 1]
+    assert planned_suite(preset="paper", last_evaluations=5).num_last == 5
+    with pytest.raises(PloffError, match="last_evaluations must be at least 1"):
+        planned_suite(last_evaluations=0)

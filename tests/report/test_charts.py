@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from ploff.report import charts
-from ploff.report.charts import Axis, Line, line_chart
+from ploff.report.charts import Axis, Limit, Line, line_chart, series_style
 
 
 def test_a_curve_goes_through_its_points():
     drawn = line_chart(
         "t", [Line("a", np.array([0.0, 10.0]), np.array([0.0, 1.0]))], x_label="x", y_label="y", zero=True
     )
-    path = re.search(r'class="curve c0" d="M([\d. ]+)L([\d. ]+)"', drawn)
+    path = re.search(r'class="curve n0" d="M([\d. ]+)L([\d. ]+)"', drawn)
     (x_1, y_1), (x_2, y_2) = (map(float, group.split()) for group in path.groups())
     assert x_1 < x_2
     assert y_1 > y_2
@@ -22,9 +22,13 @@ def test_a_curve_goes_through_its_points():
 
 def test_a_limit_far_above_the_curve_is_still_in_the_picture():
     line = Line("a", np.array([0.0, 1.0]), np.array([1.0, 2.0]))
-    drawn = line_chart("t", [line], x_label="x", y_label="y", limit=("bound", 100.0))
-    height = float(re.search(r'class="limit" d="M[\d.]+ ([\d.]+)H', drawn)[1])
-    assert charts.TOP <= height <= charts.HEIGHT - charts.BOTTOM
+    limits = [Limit("bound", 100.0), Limit("bound of a", 50.0, "c3")]
+    drawn = line_chart("t", [line], x_label="x", y_label="y", limits=limits)
+    heights = [float(height) for height in re.findall(r'class="limit [c3]*" d="M52 ([\d.]+)H400', drawn)]
+    assert len(heights) == 2
+    assert charts.TOP <= heights[0] < heights[1] <= charts.HEIGHT - charts.BOTTOM
+    assert 'class="limit c3"' in drawn
+    assert all(f"</svg>{limit.name}</li>" in drawn for limit in limits)
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,9 @@ def test_names_cannot_break_the_page():
     )
     assert "<b>" not in drawn
     assert "<i>" not in drawn
+
+
+def test_each_method_has_a_look_of_its_own_which_is_not_that_of_other_curves():
+    looks = [series_style(number) for number in range(2 * charts.COLORS)]
+    assert len(set(looks)) == len(looks)
+    assert not any(look.startswith("n") for look in looks)

@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 import html
 import json
 import re
@@ -16,11 +17,12 @@ from experiment_cases import small_suite
 from ploff.experiments.run_suite import run_suite
 from ploff.experiments.store import Store
 from ploff.metric.train import load_metric
-from ploff.report import gather, render_page, states, write_report
+from ploff.report import gather, render_page, sections, states, write_report
+from ploff.transitions import Origin
 from ploff.utils import files
 from ploff.utils.errors import PloffError
 
-PARTS = ("runs", "scores", "curves", "values", "distance", "metric", "noise", "states")
+PARTS = ("headline", "runs", "settings", "scores", "curves", "values", "distance", "metric", "noise", "states")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PROBE = """
 <script>
@@ -35,6 +37,8 @@ addEventListener("load", () => {
       curves: page.querySelectorAll("path.curve").length,
       pictures: [...page.querySelectorAll(".states img")].map(i => [i.complete, i.naturalWidth]),
       tables: [...page.querySelectorAll("table")].map(t => t.rows.length),
+      smallest: Math.min(...[...page.querySelectorAll(".chart > svg text")].map(
+        t => parseFloat(frame.contentWindow.getComputedStyle(t).fontSize) * t.getScreenCTM().a || 99)),
       wide: page.documentElement.scrollWidth - page.documentElement.clientWidth,
       color: frame.contentWindow.getComputedStyle(page.body).backgroundColor,
       text: page.body.innerText,
@@ -95,6 +99,7 @@ def test_a_browser_shows_every_part_on_a_desk_and_on_a_phone_light_and_dark(page
     for seen in light.values():
         assert [part[0] for part in seen["parts"]] == list(PARTS)
         assert all(width > 300 and height > 60 for *_, width, height in seen["parts"])
+        assert seen["smallest"] >= 11, "text is too small to read"
         assert len(seen["charts"]) >= 7
         assert all(width > 250 and height > 150 for width, height in seen["charts"])
         assert seen["curves"] > len(seen["charts"])
@@ -106,7 +111,7 @@ def test_a_browser_shows_every_part_on_a_desk_and_on_a_phone_light_and_dark(page
             "hopper-small",
             "ploff",
             "interquartile mean",
-            "bound 1/(1 − γ)",
+            "bound: 100",
             "noise on the action",
             "dΨ =",
         ):
@@ -136,6 +141,19 @@ def test_runs_of_ploff_train_are_told_too_and_like_ones_are_told_apart(folder):
     assert both.columns == ["bc", "ploff", "bc (2)", "ploff (2)"]
 
 
+def test_a_method_has_one_color_in_every_chart_and_table(folder):
+    story = gather([folder])
+    assert story.styles == {"bc": "c0", "ploff": "c1"}
+    shown = render_page(story, pictures=False)
+    for column, style in story.styles.items():
+        swatches = re.findall(rf'<i class="swatch (c\d)"></i>{column}<', shown)
+        curves = re.findall(rf'<path class="curve (c\d)" d="M0 4H22"/></svg>{column}<', shown)
+        assert set(swatches) == set(curves) == {style}
+        assert len(swatches) >= 3
+    metric = shown[shown.index('id="metric"') :]
+    assert not re.search(r'class="(?:curve|whisker|box) c\d', metric)
+
+
 def test_what_failed_is_told_with_its_reason(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
     store = Store(tmp_path / "copy")
@@ -143,6 +161,39 @@ def test_what_failed_is_told_with_its_reason(folder, tmp_path):
     store.append({**store.records[key], "status": "failed", "reason": "a cable <was> pulled"})
     shown = render_page(gather([store.folder]), pictures=False)
     assert "a cable &lt;was&gt; pulled" in shown
+
+
+def test_a_part_that_has_nothing_to_tell_is_left_out(folder):
+    whole = gather([folder])
+    cloned = dataclasses.replace(whole, groups=[g for g in whole.groups if g.column == "bc"], metrics=[])
+    shown = render_page(cloned, pictures=False)
+    assert re.findall(r'<section id="(\w+)">', shown) == ["headline", "runs", "settings", "scores", "curves"]
+    assert re.findall(r'href="#(\w+)"', shown) == ["headline", "runs", "settings", "scores", "curves"]
+
+
+def test_each_method_has_its_own_bound_of_q_in_its_own_color(folder):
+    def with_bounds(bounds):
+        groups = []
+        for group, bound in zip(gather([folder]).groups, bounds, strict=True):
+            rows = [{"step": 10.0, "max_q": 5.0, "mean_q": 1.0, "q_bound": bound}]
+            seeds = [dataclasses.replace(result, history=rows) for result in group.seeds]
+            groups.append(dataclasses.replace(group, seeds=seeds))
+        shown = sections.values(dataclasses.replace(gather([folder]), groups=groups))
+        return re.findall(r'class="limit ?(c?\d?)" d="M0 4H22"/></svg>([^<]+)<', shown)
+
+    assert with_bounds([100.0, 100.0]) == [("", "bound: 100")]
+    assert with_bounds([100.0, 640.0]) == [("c0", "bound of bc: 100"), ("c1", "bound of ploff: 640")]
+
+
+def test_the_states_of_a_table_are_shown_as_rows_with_the_names_of_its_columns(folder, tmp_path):
+    data = dataclasses.replace(ploff.load(next(folder.glob("*.npz"))), origin=Origin(name="plant"))
+    ploff.save(data, tmp_path / "plant.csv")
+    story = gather([folder])
+    reading = {"columns": {"observations": [f"observations_{i}" for i in range(11)]}}
+    metric = dataclasses.replace(story.metrics[0], dataset=str(tmp_path / "plant.csv"), reading=reading)
+    shown = sections.states(dataclasses.replace(story, metrics=[metric]))
+    assert "<th>observations_10</th>" in shown
+    assert shown.count("<td>state</td>") == states.ROWS
 
 
 def test_a_log_that_is_gone_leaves_the_rest_of_the_page(folder, tmp_path):
@@ -184,7 +235,8 @@ def test_a_picture_shows_its_states_pixels(folder):
     data = ploff.load(next(folder.glob("*.npz")))
     learned = load_metric(next(folder.glob("metrics/*/metric.eqx")).parent)
     rows = states.draw_states(learned, data)
-    encoded = [picture.image.partition(",")[2] for row in rows for picture in row]
+    encoded = [picture.address.partition(",")[2] for row in rows for picture in row]
     pixels = [imageio.imread(base64.b64decode(image)) for image in encoded]
+    assert all(np.array_equal(*both) for both in zip(pixels, (p.pixels for row in rows for p in row), strict=True))
     assert all(image.shape[:2] == (states.SIZE, states.SIZE) for image in pixels)
     assert len({image.tobytes() for image in pixels}) == len(pixels)

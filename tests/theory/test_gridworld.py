@@ -170,3 +170,16 @@ def test_distances_respect_the_walls(exact, maze):
     straight = np.linalg.norm(maze.cells - maze.cells[maze.goal], axis=1)
     assert spearmanr(from_goal, walked).statistic > 0.98
     assert spearmanr(from_goal, straight).statistic < 0.92
+
+
+def test_a_long_horizon_tells_states_outside_of_the_goals_room_apart_and_a_short_one_does_not(maze):
+    outside = np.array([column < 7 or row > 6 for row, column in maze.cells])
+    walked = walking_distances(maze)
+    for discount, apart in ((0.9, False), (0.99, True)):
+        found = exact_state_distances(maze.mdp(), discount)
+        for source, least in ((maze.center, 0.2), (maze.goal, 0.2)):
+            others = outside & (np.arange(len(outside)) != source)
+            shares = found[source, others] / found.max()
+            assert bool(np.ptp(shares) > 0.02) is apart, (discount, source)
+            if apart:
+                assert spearmanr(found[source, others], walked[source, others]).statistic > least

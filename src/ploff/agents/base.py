@@ -15,6 +15,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Literal
 
+from ploff.tasks import Family
 from ploff.utils.config import structure_fields
 from ploff.utils.errors import UnknownNameError
 
@@ -29,18 +30,18 @@ class Method:
     module: str  # under ploff.agents
     config_class: str
     distance: DistanceKind = "none"
-    relevance: bool = False  # whether it sees observations in the coordinates that matter, unless it is told otherwise
     paper: str = ""  # who published it
+    relevance: bool = False  # whether it sees observations in the coordinates that matter, unless it is told otherwise
 
-    def config(self, *, paper: bool = False, **settings: Any) -> Any:
+    def config(self, *, paper: Family | None = None, **settings: Any) -> Any:
         """Makes the configuration.
 
         Args:
-          paper: begin with what the paper printed, where it did, instead of the defaults.
+          paper: begin with what the paper printed for this family of tasks, where it did, instead of the defaults.
           **settings: fields to change, as values or as text.
         """
         kind = self.config_type
-        make = kind.paper if paper and hasattr(kind, "paper") else kind
+        make = functools.partial(kind.paper, paper) if paper and hasattr(kind, "paper") else kind
         return make(**structure_fields(kind, settings, f"setting of {self.name}"))
 
     @property
@@ -75,19 +76,19 @@ def _update_fn(module: str, config: Any) -> Callable[..., Any]:
 METHODS = {
     method.name: method
     for method in (
-        Method("ploff", "ploff", "PloffConfig", "learned", True, "Dadashi et al., 2021, with our default"),
-        Method("ploff-l2", "ploff", "PloffConfig", "l2", True, "Dadashi et al., 2021: distances in plain L2"),
-        Method("td3-off", "td3", "TD3Config", "none", False, "Dadashi et al., 2021: no bonus"),
-        Method("bc", "bc", "BCConfig", "none", False, "behavioral cloning"),
-        Method("td3-bc", "td3_bc", "TD3BCConfig", "none", False, "Fujimoto and Gu, 2021"),
-        Method("bear", "bear", "BEARConfig", "none", False, "Kumar et al., 2019"),
-        Method("brac-v", "brac_v", "BRACvConfig", "none", False, "Wu, Tucker and Nachum, 2019"),
-        Method("awr", "awr", "AWRConfig", "none", False, "Peng et al., 2019"),
-        Method("bcq", "bcq", "BCQConfig", "none", False, "Fujimoto, Meger and Precup, 2019"),
-        Method("cql", "cql", "CQLConfig", "none", False, "Kumar et al., 2020"),
-        Method("iql", "iql", "IQLConfig", "none", False, "Kostrikov, Nair and Levine, 2022"),
-        Method("rebrac", "rebrac", "ReBRACConfig", "none", False, "Tarasov et al., 2023"),
-        Method("prdc", "prdc", "PRDCConfig", "l2", False, "Ran et al., 2023"),
+        Method("ploff", "ploff", "PloffConfig", "learned", "Dadashi et al., 2021, with our default", True),
+        Method("ploff-l2", "ploff", "PloffConfig", "l2", "Dadashi et al., 2021: distances in plain L2", True),
+        Method("td3-off", "td3_off", "TD3OffConfig", "none", "Dadashi et al., 2021: PLOff without its bonus"),
+        Method("bc", "bc", "BCConfig", "none", "behavioral cloning"),
+        Method("td3-bc", "td3_bc", "TD3BCConfig", "none", "Fujimoto and Gu, 2021"),
+        Method("bear", "bear", "BEARConfig", "none", "Kumar et al., 2019"),
+        Method("brac-v", "brac_v", "BRACvConfig", "none", "Wu, Tucker and Nachum, 2019"),
+        Method("awr", "awr", "AWRConfig", "none", "Peng et al., 2019"),
+        Method("bcq", "bcq", "BCQConfig", "none", "Fujimoto, Meger and Precup, 2019"),
+        Method("cql", "cql", "CQLConfig", "none", "Kumar et al., 2020"),
+        Method("iql", "iql", "IQLConfig", "none", "Kostrikov, Nair and Levine, 2022"),
+        Method("rebrac", "rebrac", "ReBRACConfig", "none", "Tarasov et al., 2023"),
+        Method("prdc", "prdc", "PRDCConfig", "l2", "Ran et al., 2023"),
     )
 }
 

@@ -3,6 +3,8 @@ r"""PLOff: TD3 that is paid to stay close to the data (paper, section 4).
     actor:   max mean [ Q(s, π(s)) / u + α_a b(s, π(s)) ]
     critic:  y = r + (1 − terminal) next_value(Q̄(s', ã), d(s', π̄(s')))       see `ploff.agents.bonus`
 
+Q is the first critic. Where b multiplies a value, it is the target network's: in the actor's loss Q̄ of the first.
+
 Both have units of their own, so that one setting fits logs of different scales and widths. Distances are in standard
 deviations of the log: its neighborhoods' radius along one of the A directions in which an action can move, so that
 −d²/2 is the logarithm of a Gaussian with the log's own noise. u is what the critic promises for moving by one of them,
@@ -16,8 +18,7 @@ Those values are not computed for the purpose: each step leaves those of its own
 transition, as standard scores within the batch, since values grow while they are learned and an entry of today must
 compare with one of a thousand steps ago.
 
-The policy is not the actor itself but a moving average of it, whose memory is a tenth of the training so far: in long
-episodes small fluctuations of the last steps decide between running and falling (Block et al., 2023).
+All else is `ploff.agents.td3_off`'s: networks, rates, and the moving average that the policy is.
 """
 
 import dataclasses
@@ -27,22 +28,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ploff.agents import td3
+from ploff.agents import td3, td3_off
 from ploff.agents.bonus import WEIGHTED, Bonus, CriticForm, bonus, log_weights, next_value_with_bonus, standard_scores
 from ploff.agents.dataset import DistanceStats, OfflineDataset
-from ploff.agents.networks import Actor
-from ploff.agents.td3 import CriticStep, Info, TD3Config, TD3State
-from ploff.training.train_state import polyak_update
-from ploff.utils.config import check_counts, check_not_negative, check_positive, check_within
+from ploff.agents.td3 import CriticStep, Info
+from ploff.agents.td3_off import TD3OffConfig, TD3OffState, average_actor
+from ploff.tasks import Family
+from ploff.utils.config import check_counts, check_not_negative, check_positive
 from ploff.utils.errors import PloffError
+
+# α_a, α_c and β, as the paper chose them for each family of tasks.
+LOCOMOTION_WEIGHTS = {"actor_bonus_weight": 5.0, "critic_bonus_weight": 1.0, "beta": 0.5}
+HAND_WEIGHTS = {"actor_bonus_weight": 10.0, "critic_bonus_weight": 10.0, "beta": 0.5}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PloffConfig(TD3Config):
+class PloffConfig(TD3OffConfig):
     """One setting for all tasks; `PloffConfig.paper()` is the printed one."""
 
-    layer_norm: bool = True
-    tau: float = 0.02
     bonus: Bonus = "mean"
     critic_form: CriticForm = "contractive"
     actor_bonus_weight: float = 1.0  # α_a
@@ -54,39 +57,31 @@ class PloffConfig(TD3Config):
     state_kernel: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
     distance_unit: Literal["std", "neighborhood_radius", "median_nn_distance", "none"] = "std"
     value_scale: Literal["action_gradient", "mean_abs", "none"] = "action_gradient"  # u; mean_abs is TD3+BC's
-    policy_ema: float = 0.1  # the policy averages actors with a memory of this share of training; 0: the last
 
     def __post_init__(self):
         super().__post_init__()
-        check_within(self, "[0, 1]", "policy_ema")
         check_not_negative(self, "actor_bonus_weight", "critic_bonus_weight", "value_temperature", "state_kernel")
         check_positive(self, "beta")
         check_counts(self, "num_neighbors")
 
     @classmethod
-    def paper(cls, **changes: Any) -> "PloffConfig":
-        """As printed for locomotion; hand manipulation has both weights at 10."""
+    def paper(cls, family: Family = "locomotion", **changes: Any) -> "PloffConfig":
+        """As printed for a family of tasks; tasks of no known family take locomotion's weights."""
         printed = {
-            "layer_norm": False,
-            "tau": 0.005,
+            **(HAND_WEIGHTS if family == "hand" else LOCOMOTION_WEIGHTS),
             "bonus": "value",
             "critic_form": "paper",
-            "actor_bonus_weight": 5.0,
-            "critic_bonus_weight": 1.0,
             "deviation": "pair",
             "num_neighbors": 50,
-            "beta": 0.5,
             "distance_unit": "none",
             "value_scale": "none",
-            "policy_ema": 0.0,
         }
-        return cls(**{**printed, **changes})
+        return super().paper(family, **{**printed, **changes})
 
 
-class PloffState(TD3State):
-    """TD3's, the averaged policy, and the critics' last values of the logged pairs, as standard scores."""
+class PloffState(TD3OffState):
+    """TD3-Off's, and the critics' last values of the logged pairs, as standard scores."""
 
-    averaged_actor: Actor
     logged_q_scores: Float[Array, "N"]
 
 
@@ -95,15 +90,8 @@ class NeighborBonus:
 
     def __init__(self, stats: DistanceStats, logged_q_scores: Float[Array, "N"], config: PloffConfig):
         self.stats, self.logged_q_scores, self.config = stats, logged_q_scores, config
-        if config.deviation == "action":
-            self.unit = jnp.ones(()) if config.distance_unit == "none" else stats.action_spread
-        else:
-            self.unit = {
-                "std": stats.directional_std,
-                "neighborhood_radius": stats.neighborhood_radius,
-                "median_nn_distance": stats.median_nn_distance,
-                "none": jnp.ones(()),
-            }[config.distance_unit]
+        std = stats.action_spread if config.deviation == "action" else stats.directional_std
+        self.unit = std if config.distance_unit == "std" else jnp.ones(())
 
     def value_scale(self, q: Float[Array, "B"], q_grad: Float[Array, "B A"]) -> Float[Array, ""]:
         """u: what values are divided by, as a constant."""
@@ -138,10 +126,13 @@ class NeighborBonus:
         return self.stats.data_distance.neighbors[rows, : self.config.num_neighbors]
 
 
+policy = td3_off.policy
+
+
 def init(key: PRNGKeyArray, dataset: OfflineDataset, config: PloffConfig) -> PloffState:
     """Draws the networks; all logged pairs count alike at first."""
-    state = td3.init(key, dataset, config)
-    return PloffState(**vars(state), averaged_actor=state.actor.params, logged_q_scores=jnp.zeros(len(dataset.data)))
+    state = td3_off.init(key, dataset, config)
+    return PloffState(**vars(state), logged_q_scores=jnp.zeros(len(dataset.data)))
 
 
 def update(
@@ -151,7 +142,7 @@ def update(
     stats = dataset.distances
     if stats is None:
         raise PloffError("ploff needs distances to the data: a dataset with `DistanceStats`")
-    near = NeighborBonus(stats, state.logged_q_scores, config)
+    near, target_critics = NeighborBonus(stats, state.logged_q_scores, config), state.critics.target
 
     def next_value(value: Array, next_states: Array, actions: Array) -> Array:
         if config.critic_bonus_weight == 0:
@@ -171,7 +162,8 @@ def update(
         step: CriticStep, actions: Float[Array, "B A"], q: Float[Array, "B"], q_grad: Float[Array, "B A"]
     ) -> tuple[Array, Info]:
         distances = near.distances(step.rows, actions)
-        earned = bonus(config.bonus, q, distances, config.beta, near.log_weights(step.rows))
+        target_q = td3.q1(target_critics, step.batch.observations, actions)
+        earned = bonus(config.bonus, target_q, distances, config.beta, near.log_weights(step.rows))
         scale = near.value_scale(q, q_grad)
         bonus_scale = scale if config.bonus == "value" else 1.0  # that bonus has the units of the value
         loss = -jnp.mean(q) / scale - config.actor_bonus_weight * jnp.mean(earned) / bonus_scale
@@ -183,18 +175,3 @@ def update(
     state = dataclasses.replace(state, logged_q_scores=scores)
     state, info = td3.update_actor(state, step, config, actor_loss)
     return dataclasses.replace(state, averaged_actor=average_actor(state, config)), info
-
-
-def average_actor(state: PloffState, config: PloffConfig) -> Actor:
-    """The actors' moving average after a step; its memory grows with the number of the actor's steps."""
-    if config.policy_ema == 0:
-        return state.actor.params
-    count = state.step // config.policy_delay
-    rate = 1.0 / jnp.maximum(1.0, config.policy_ema * count)
-    moves = state.step % config.policy_delay == 0
-    return polyak_update(state.averaged_actor, state.actor.params, jnp.where(moves, rate, 0.0))
-
-
-def policy(state: PloffState) -> Actor:
-    """The averaged actor."""
-    return state.averaged_actor

@@ -30,7 +30,7 @@ from ploff.utils.config import check_counts, check_not_negative
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TD3Config(ActorCriticConfig):
-    """TD3 as the paper runs it; it is also the ablation without any bonus, TD3-Off."""
+    """TD3 with the networks and the rewards that PLOff's paper has."""
 
     activation: Activation = "tanh-elu"
     reward_scale: RewardScale = "unit"
@@ -110,7 +110,7 @@ def init_for(key: PRNGKeyArray, shape: tuple[int, ...], space: ActionSpace, conf
 
 
 def update(state: TD3State, dataset: BatchSource, key: PRNGKeyArray, config: TD3Config) -> tuple[TD3State, Info]:
-    """One step of plain TD3 on rows of the log: TD3-Off."""
+    """One step of plain TD3 on rows of a log, or of a replay buffer."""
     return update_with(state, dataset, key, config)
 
 

@@ -18,7 +18,7 @@ class Benchmark:
     out: Unset[pathlib.Path] = None
     """Folder of results; by default runs/NAME."""
     dry_run: bool = False
-    """Only print what would be run and downloaded, and how long it would take."""
+    """Only print what would be run and downloaded, and how long it would take on 2, 64 and 1,024 cores."""
     workers: Unset[int] = None
     """Worker processes on this machine, by default one per core."""
     ray: Unset[str] = None
@@ -30,8 +30,8 @@ class Benchmark:
         from rich.markdown import Markdown
 
         from ploff.experiments import run_suite, tables
+        from ploff.experiments.describe import describe
         from ploff.experiments.suite import read_suite
-        from ploff.utils.cores import available_cores
         from ploff.utils.errors import PloffError
 
         if self.workers is not None and self.ray is not None:
@@ -40,7 +40,7 @@ class Benchmark:
         out = self.out or pathlib.Path("runs") / suite.name
         console = Console(highlight=False)
         if self.dry_run:
-            for line in run_suite.describe(suite, out, self.workers or len(available_cores())):
+            for line in describe(suite, out, self.workers):
                 console.print(line, markup=False, soft_wrap=True)
             return
         outcome = run_suite.run_suite(suite, out, workers=self.workers, ray=self.ray)

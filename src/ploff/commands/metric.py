@@ -32,7 +32,7 @@ class Metric(Reading):
     """Whether the metric sees the directions of an observation that matter instead of its columns; auto: unless the
     preset is the paper's."""
     figures: bool = True
-    """Draw the losses, and the distance against noise (extra `plot`)."""
+    """Draw the losses, the distance against noise, and states with their nearest neighbors (extra `plot`)."""
 
     def run(self) -> None:
         """Loads, learns, draws, and says what was reached."""
@@ -59,7 +59,8 @@ class Metric(Reading):
             from ploff.report.figures.metric import draw_metric_figures
 
             data = datasets.load(self.dataset, **self.options())
-            for path in draw_metric_figures(learned, data, folder):
+            names = datasets.column_names(self.dataset, **self.options())
+            for path in draw_metric_figures(learned, data, folder, names):
                 say(f"wrote {path}")
         say(learned.summary())
         say(f"next: `ploff train {self.dataset} --metric {self.out} --out RUN` trains a policy with this metric")

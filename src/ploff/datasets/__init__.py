@@ -121,6 +121,19 @@ def check_target(
     return place, format
 
 
+def column_names(source: str | os.PathLike[str], **reading: Any) -> dict[str, list[str]]:
+    """What a table calls the numbers of each field; empty for data that is no table.
+
+    Args:
+      source: as for `load`.
+      **reading: keywords of `load`, of which `format` and `columns` count.
+    """
+    path, tables = pathlib.Path(source), ("csv", "parquet")
+    if not path.is_file() or (reading.get("format") or format_of(path)) not in tables:
+        return {}
+    return _module("parquet").column_names(path, Options(columns=reading.get("columns") or {}))
+
+
 def format_of(path: pathlib.Path) -> str:
     """A file's format, by its first bytes and its suffix, which must not contradict each other."""
     from ploff.datasets import minari

@@ -76,6 +76,11 @@ def _open(path: pathlib.Path) -> pa.Table:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
 
 
+def column_names(path: pathlib.Path, options: Options) -> dict[str, list[str]]:
+    """The columns of a file that each field is made of; a column of lists has one name for all of its numbers."""
+    return find_columns(str(path), _open(path).column_names, options)
+
+
 def find_columns(source: str, present: Sequence[str], options: Options) -> dict[str, list[str]]:
     """The columns of every field that the table has: the user's choice, else by convention."""
     unknown = sorted(set(options.columns) - set(CONVENTIONS))

@@ -10,6 +10,7 @@ from ploff.agents import Method
 from ploff.metric.pseudometric import MetricConfig
 from ploff.metric.train import MetricTraining
 from ploff.relevance import RelevanceConfig
+from ploff.tasks import Family
 from ploff.utils.config import check_counts, structure_fields
 from ploff.utils.errors import UnknownNameError
 
@@ -19,6 +20,7 @@ METRIC = "metric"  # before a dot: a setting of the metric
 MAX_SCAN_LENGTH = 1000
 QUICK_METRIC_STEPS = 5_000
 QUICK_RELEVANCE = {"steps": 2_000, "members": 1}
+LAST_EVALUATIONS: dict[Preset, int] = {"default": 3, "quick": 3, "paper": 1}  # whose mean is a run's score
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,9 @@ def check_preset(name: str) -> None:
         raise UnknownNameError("preset", name, PRESETS)
 
 
-def method_config(method: Method, preset: Preset, settings: Mapping[str, Any]) -> Any:
-    """A method's configuration; the preset `paper` changes those methods alone that have one."""
-    return method.config(paper=preset == "paper", **settings)
+def method_config(method: Method, preset: Preset, settings: Mapping[str, Any], family: Family = "other") -> Any:
+    """A method's configuration on a family of tasks; the preset `paper` changes those methods alone that have one."""
+    return method.config(paper=family if preset == "paper" else None, **settings)
 
 
 def metric_config(preset: Preset, settings: Mapping[str, Any]) -> MetricConfig:
@@ -63,12 +65,12 @@ def metric_config(preset: Preset, settings: Mapping[str, Any]) -> MetricConfig:
     return MetricConfig.paper(**given) if preset == "paper" else MetricConfig(**given)
 
 
-def metric_training(preset: Preset, steps: int | None) -> MetricTraining:
-    """How long the metric is learned; `steps` are at most, the preset's if None."""
+def metric_training(preset: Preset, steps: int | None, seed: int = 0) -> MetricTraining:
+    """How long the metric is learned, and from which seed; `steps` are at most, the preset's if None."""
     if preset == "quick" and steps is None:
         steps = QUICK_METRIC_STEPS
     make = MetricTraining.paper if preset == "paper" else MetricTraining
-    return make() if steps is None else make(steps=steps)
+    return make(seed=seed) if steps is None else make(steps=steps, seed=seed)
 
 
 def relevance_config(preset: Preset) -> RelevanceConfig:

@@ -3,7 +3,8 @@
     data ── relevance ─┬─ metric ── neighbors ── parts of the search ── table ─┬─ agent (seed 0)
                        └───────────────────────────────────────────────────────┴─ agent (seed 1) …
 
-Stages are jobs of their own, so that all runs that need the same metric share it.
+Stages are jobs of their own, so that all runs that need the same metric share it: those of all seeds, unless the suite
+wants a metric for each.
 """
 
 import dataclasses
@@ -12,14 +13,7 @@ from typing import Any
 
 from ploff.agents import DistanceKind, get_method
 from ploff.datasets.sources import short_name
-from ploff.experiments.config import (
-    AgentTraining,
-    Preset,
-    method_config,
-    metric_config,
-    metric_training,
-    relevance_config,
-)
+from ploff.experiments.config import AgentTraining, Preset, metric_config, metric_training, relevance_config
 from ploff.experiments.jobs import Job
 from ploff.experiments.suite import Column, Suite
 from ploff.utils.config import to_plain
@@ -76,37 +70,31 @@ def plan_cell(
       changes: settings that differ from the column's.
     """
     method = get_method(column.method)
-    settings = {**column.settings_for(task), **(changes or {})}
-    config = method_config(method, column.preset or suite.preset, settings)
+    config = suite.config_of(column, task, changes)
     training = AgentTraining.of(
         suite.preset, steps=steps or suite.steps, evaluate_every=suite.evaluate_every, episodes=suite.episodes
     )
-    stages = list(plan_stages(suite, column, task, method.distance))
     arguments = {
         **_data_arguments(suite, task),
         "method": column.method,
         "settings": to_plain(config),
         "training": to_plain(training),
-        "metric": stages[-1].arguments.get("metric", "none"),
-        "relevance": next((stage.key for stage in stages if stage.kind == "relevance"), None),
         "logger": suite.logger,
     }
     name = column.name if len(suite.tasks) == 1 else f"{short_name(task)}, {column.name}"
-    runs = [
-        PlannedRun(
-            task,
-            column.name,
-            seed,
-            Job(
-                kind="agent",
-                arguments={**arguments, "seed": seed},
-                needs=(stages[-1].key,),
-                label=f"{name}{_changed(changes)} seed {seed}",
-            ),
+    jobs, runs = list[Job](), list[PlannedRun]()
+    for seed in suite.seeds if seeds is None else seeds:
+        metric_seed = seed if suite.metric_per_seed else column.metric_seed
+        stages = list(plan_stages(suite, column, task, method.distance, metric_seed))
+        run = Job(
+            kind="agent",
+            arguments={**arguments, **_builds_on(stages), "seed": seed},
+            needs=(stages[-1].key,),
+            label=f"{name}{_changed(changes)} seed {seed}",
         )
-        for seed in (suite.seeds if seeds is None else seeds)
-    ]
-    return Plan((*stages, *(run.job for run in runs)), tuple(runs))
+        jobs += stages
+        runs.append(PlannedRun(task, column.name, seed, run))
+    return Plan((*{job.key: job for job in jobs}.values(), *(run.job for run in runs)), tuple(runs))
 
 
 def join_plans(plans: Sequence[Plan]) -> Plan:
@@ -117,7 +105,7 @@ def join_plans(plans: Sequence[Plan]) -> Plan:
     return Plan((*first, *last), tuple(run for plan in plans for run in plan.runs))
 
 
-def plan_stages(suite: Suite, column: Column, task: str, kind: DistanceKind) -> Iterator[Job]:
+def plan_stages(suite: Suite, column: Column, task: str, kind: DistanceKind, metric_seed: int = 0) -> Iterator[Job]:
     """What a run builds on: its data, and the metric and neighbors where its method measures distances."""
     prefix = "" if len(suite.tasks) == 1 else f"{short_name(task)}, "
     arguments = {**_data_arguments(suite, task), "scored": suite.scored}
@@ -133,7 +121,8 @@ def plan_stages(suite: Suite, column: Column, task: str, kind: DistanceKind) -> 
         if kind == "none":
             return
         if kind == "learned":
-            before = _metric_job(suite, column, shared, f"{prefix}metric", before)
+            prefix += f"seed {metric_seed}: " if metric_seed else ""
+            before = _metric_job(suite, column, shared, f"{prefix}metric", before, metric_seed)
             yield before
             shared["metric"] = before.key
         else:
@@ -159,18 +148,24 @@ def plan_stages(suite: Suite, column: Column, task: str, kind: DistanceKind) -> 
     )
 
 
+def _builds_on(stages: Sequence[Job]) -> dict[str, Any]:
+    """The keys of what an agent builds on, by what they are."""
+    relevance = next((stage.key for stage in stages if stage.kind == "relevance"), None)
+    return {"metric": stages[-1].arguments.get("metric", "none"), "relevance": relevance}
+
+
 def _relevance_job(preset: Preset, shared: dict[str, Any], label: str, data: Job) -> Job:
     arguments = {**shared, "config": to_plain(relevance_config(preset))}
     return Job(kind="relevance", arguments=arguments, needs=(data.key,), label=label)
 
 
-def _metric_job(suite: Suite, column: Column, shared: dict[str, Any], label: str, before: Job) -> Job:
+def _metric_job(suite: Suite, column: Column, shared: dict[str, Any], label: str, before: Job, seed: int) -> Job:
     preset = column.preset or suite.preset
     arguments = {
         **shared,
         "relevance": before.key if before.kind == "relevance" else None,
         "config": to_plain(metric_config(preset, {**suite.metric, **column.metric})),
-        "training": to_plain(metric_training(preset, suite.metric_steps)),
+        "training": to_plain(metric_training(preset, suite.metric_steps, seed)),
     }
     return Job(kind="metric", arguments=arguments, needs=(before.key,), label=label)
 

@@ -9,7 +9,7 @@
     OUT/runs/TASK/METHOD-KEY/seed-0/  policy.eqx, checkpoint.eqx, history.csv, evaluations.csv, evaluation.json
     OUT/scores.csv, evaluations.csv, table.csv, table.tex, tables.md
 
-A run's score is the mean over its last three evaluations.
+A run's score is the mean over its last evaluations: three, or as many as the suite says.
 """
 
 import dataclasses
@@ -19,13 +19,14 @@ import os
 import pathlib
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ploff.agents.policy import Policy, read_policy
 from ploff.datasets.sources import short_name
+from ploff.experiments.config import LAST_EVALUATIONS
 from ploff.experiments.plan import make_plan
 from ploff.experiments.suite import Suite, parse_suite, suite_to_plain
 from ploff.metric.train import CHECKPOINT as METRIC_CHECKPOINT
@@ -36,7 +37,6 @@ from ploff.utils.errors import PloffError
 
 FORMAT = "ploff runs 2"
 SUITE, CONFIG, CHECKPOINT, POLICY = "suite.json", "config.json", "checkpoint.eqx", "policy.eqx"
-NUM_LAST = 3  # evaluations that a score is the mean of
 PACKAGES = ("ploff", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "gymnasium-robotics", "mujoco")
 
 
@@ -48,20 +48,23 @@ class SeedResult:
     step: int
     history: list[Row]
     evaluations: list[Row]
+    num_last: int = LAST_EVALUATIONS["default"]  # evaluations that the score is the mean of
 
     @property
     def score(self) -> float | None:
-        """The mean normalized score of the last three evaluations; None where there are none."""
-        return self._last("score")
+        """The mean normalized score of the last evaluations; None where there are none."""
+        return mean_of_last(self.evaluations, "score", self.num_last)
 
     @property
     def mean_return(self) -> float | None:
-        """The mean return of the last three evaluations; None where there are none."""
-        return self._last("mean_return")
+        """The mean return of the last evaluations; None where there are none."""
+        return mean_of_last(self.evaluations, "mean_return", self.num_last)
 
-    def _last(self, name: str) -> float | None:
-        values = [row[name] for row in self.evaluations[-NUM_LAST:] if name in row]
-        return float(np.mean(values)) if values else None
+
+def mean_of_last(evaluations: Sequence[Row], name: str, count: int) -> float | None:
+    """The mean of a quantity over the last evaluations; None where there are none that have it."""
+    values = [row[name] for row in evaluations[-count:] if name in row]
+    return float(np.mean(values)) if values else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,12 +194,21 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
 def read_run(folder: pathlib.Path) -> Run:
     """A run as it stands in its own folder."""
+    num_last = _num_last(folder)
     checkpoints = sorted(folder.glob(f"seed-*/{CHECKPOINT}"), key=lambda path: seed_of(path.parent))
     results = []
     for checkpoint in checkpoints:
         header = load_header(checkpoint)
-        results.append(SeedResult(seed_of(checkpoint.parent), header["step"], header["history"], header["evaluations"]))
+        told = header["step"], header["history"], header["evaluations"]
+        results.append(SeedResult(seed_of(checkpoint.parent), *told, num_last))
     return Run(folder, read_config(folder), results)
+
+
+def _num_last(folder: pathlib.Path) -> int:
+    """What the suite says that a run in this folder belongs to."""
+    suite = folder.resolve().parents[2] / SUITE
+    content = (files.read_json(suite) if suite.exists() else None) or {}
+    return content.get("last_evaluations") or LAST_EVALUATIONS[content.get("preset", "default")]
 
 
 def read_config(folder: pathlib.Path) -> dict[str, Any]:

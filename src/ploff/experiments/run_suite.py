@@ -7,13 +7,12 @@ import pathlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from ploff.datasets.sources import source_of
-from ploff.experiments import estimate, search
+from ploff.experiments import search
 from ploff.experiments.executors import STAGES, Executor
 from ploff.experiments.executors.local import LocalExecutor
 from ploff.experiments.executors.serial import SerialExecutor
 from ploff.experiments.jobs import Job
-from ploff.experiments.plan import Plan, join_plans, make_plan
+from ploff.experiments.plan import Plan, make_plan
 from ploff.experiments.run_folder import load_suite, refuse_other_version, write_suite
 from ploff.experiments.schedule import BLOCKED, run_jobs
 from ploff.experiments.store import Record, Store, warn_of_torn_lines
@@ -56,6 +55,8 @@ def run_suite(
       quiet: show no progress.
     """
     out = pathlib.Path(out)
+    for note in [] if quiet else suite.notes:
+        say(note)
 
     def work(run: Callable[[Sequence[Job]], list[Record]], store: Store) -> SuiteOutcome:
         began, before = time.monotonic(), {key for key in store.records if store.is_done(key)}
@@ -105,30 +106,6 @@ def load_results(out: str | os.PathLike[str]) -> tuple[Suite, Plan, Store]:
     return suite, make_plan(suite), Store(out)
 
 
-def describe(suite: Suite, out: str | os.PathLike[str], slots: int) -> list[str]:
-    """What `run_suite` would do, in lines: the data, the jobs, the time."""
-    store, plan = Store(out), make_plan(suite)
-    lines = [f"suite {suite.name}: {suite.about}".rstrip(": "), f"tasks: {len(suite.tasks)}"]
-    lines += [f"  {task}: {source_of(task)}" for task in suite.tasks]
-    if suite.search is not None:
-        first = search.first_plan(suite)
-        count, kind = len(search.candidates(suite.search)), suite.search.kind
-        places = list(search.searched(suite))
-        lines.append(
-            f"search by {kind}: {count} candidates for each of {len(places)} (method, family), "
-            f"{suite.search.seeds} seeds: {first.kinds['agent']:,} runs"
-            + (f" to step {search.rungs(suite)[0]:,}, then {_rungs(suite)}" if kind == "halving" else "")
-        )
-        plan = join_plans([first, plan])
-    lines.append("jobs: " + ", ".join(f"{count:,} {kind}" for kind, count in plan.kinds.items()))
-    done = sum(store.is_done(job.key) for job in plan.jobs)
-    if done:
-        lines.append(f"done already: {done:,}")
-    spent, wall = estimate.seconds(plan.jobs, store), estimate.wall_seconds(plan.jobs, store, slots)
-    lines.append(f"estimate: {in_words(spent)} of processor time, {in_words(wall)} on {slots} core(s)")
-    return lines
-
-
 def report_outcome(outcome: SuiteOutcome) -> None:
     """Says how long it took, what was chosen, and what failed and why."""
     say(f"{in_words(outcome.seconds)}, workers busy {outcome.busy:.0%} of the time")
@@ -149,9 +126,3 @@ def _executor(out: pathlib.Path, workers: int | None, ray: str | None, serial: b
 
         return RayExecutor(out, ray, target)
     return SerialExecutor(out, target) if serial else LocalExecutor(out, workers, target)
-
-
-def _rungs(suite: Suite) -> str:
-    assert suite.search is not None
-    factor = suite.search.factor
-    return f"about one of {factor} each to " + ", ".join(f"{steps:,}" for steps in search.rungs(suite)[1:])

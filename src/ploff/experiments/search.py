@@ -18,6 +18,7 @@ import numpy as np
 from ploff.experiments.config import AgentTraining
 from ploff.experiments.jobs import Job
 from ploff.experiments.plan import Plan, join_plans, plan_cell
+from ploff.experiments.run_folder import mean_of_last
 from ploff.experiments.store import Store
 from ploff.experiments.suite import Column, Search, Suite
 from ploff.utils.errors import PloffError, require
@@ -101,7 +102,7 @@ def _by_grid(suite: Suite, column: Column, family: str, tasks: list[str], run: R
     assert suite.search is not None
     plans = [(settings, _candidate(suite, column, tasks, settings)) for settings in candidates(suite.search)]
     run(join_plans([plan for _, plan in plans]).jobs)
-    scores = [(settings, _score(plan, store)) for settings, plan in plans]
+    scores = [(settings, _score(plan, store, suite.num_last)) for settings, plan in plans]
     return _choice(column, family, scores)
 
 
@@ -124,7 +125,8 @@ def _by_halving(suite: Suite, column: Column, family: str, tasks: list[str], run
     for steps in rungs(suite):
         plans = [_candidate(suite, column, tasks, settings, steps) for _, settings in alive]
         run(join_plans(plans).jobs)
-        scores = [(settings, _score(plan, store)) for (_, settings), plan in zip(alive, plans, strict=True)]
+        found = [_score(plan, store, suite.num_last) for plan in plans]
+        scores = [(settings, score) for (_, settings), score in zip(alive, found, strict=True)]
         for (trial, _), (_, score) in zip(alive, scores, strict=True):
             trial.report(score, steps)
         alive = [(trial, settings) for trial, settings in alive if not trial.should_prune()]
@@ -145,13 +147,14 @@ def _candidate(suite: Suite, column: Column, tasks: list[str], settings: Setting
     return join_plans([plan_cell(suite, column, task, seeds=seeds, steps=steps, changes=settings) for task in tasks])
 
 
-def _score(plan: Plan, store: Store) -> float:
+def _score(plan: Plan, store: Store, num_last: int) -> float:
     """The candidate's mean score; one of which a run failed comes last."""
     if not all(store.is_done(run.job.key) for run in plan.runs):
         return -math.inf
     by_task: dict[str, list[float]] = {}
     for run in plan.runs:
-        by_task.setdefault(run.task, []).append(store.result(run.job.key)["score"])
+        score = mean_of_last(store.result(run.job.key)["evaluations"], "score", num_last)
+        by_task.setdefault(run.task, []).append(-math.inf if score is None else score)
     means = [sum(scores) / len(scores) for scores in by_task.values()]
     return sum(means) / len(means)
 

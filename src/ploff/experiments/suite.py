@@ -3,7 +3,8 @@
 name = "quick"
 tasks = ["sample"]              # names that `ploff data list` shows, or files
 seeds = 3                       # how many, or a list of them
-steps = 10_000                  # and evaluate_every, episodes, metric_steps, preset
+steps = 10_000                  # and evaluate_every, episodes, last_evaluations, metric_steps, preset
+metric_per_seed = true          # each seed learns a metric of its own; by default they share one
 
 [methods.ploff]                 # a column of the table: the method of that name with its defaults
 [methods."no critic bonus"]     # or any method, under another name, with other settings
@@ -13,6 +14,7 @@ families.hand = { actor_bonus_weight = 10.0 }         # settings for one family 
 datasets.hopper-medium = { actor_bonus_weight = 3.0 } # settings for one dataset only
 metric = { action_weight = 0.0 }                      # settings of the metric that this column measures by
 relevance = false                                     # see all columns alike, not the coordinates that matter
+metric_seed = 1                                       # the seed of the metric that this column's runs share
 paper = "PLOff"                                       # the column of the paper's Table 1 to stand beside it
 
 [search]                        # settings to be chosen by their scores first; see ploff.experiments.search
@@ -30,7 +32,8 @@ from ploff.datasets.catalog import family_of
 from ploff.datasets.sources import short_name
 from ploff.datasets.validate import check_file
 from ploff.environments import Physics
-from ploff.experiments.config import Preset, check_preset, method_config
+from ploff.experiments.config import LAST_EVALUATIONS, Preset, check_preset, method_config
+from ploff.tasks import Family
 from ploff.utils.config import structure, to_plain
 from ploff.utils.errors import PloffError, UnknownNameError
 
@@ -47,6 +50,7 @@ class Column:
     families: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     datasets: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
+    metric_seed: int = 0  # seeds the metric that all runs of the column share
     preset: Preset | None = None  # the suite's, unless it is given
     relevance: bool | None = None  # see the coordinates that matter; the suite's, unless it is given
     paper: str | None = None
@@ -97,10 +101,12 @@ class Suite:
     about: str = ""
     seeds: tuple[int, ...] = tuple(range(10))
     preset: Preset = "default"
-    steps: int | None = None  # the preset's, unless it is given; so are the next three
+    steps: int | None = None  # the preset's, unless it is given; so are the next four
     evaluate_every: int | None = None
     episodes: int | None = None
+    last_evaluations: int | None = None  # whose mean is a run's score
     metric_steps: int | None = None
+    metric_per_seed: bool = False  # each run learns the metric anew from its own seed, instead of sharing one
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
     relevance: bool | None = None  # see the coordinates that matter; by default as each method does
     metric_from: str | None = None  # a folder whose metric is shared, instead of learning one
@@ -115,10 +121,11 @@ class Suite:
     def __post_init__(self):
         if not (self.tasks and self.columns and self.seeds) or self.neighbor_parts < 1:
             raise PloffError(f"suite {self.name!r} needs tasks, methods, seeds, and at least one part of neighbors")
+        if self.num_last < 1:
+            raise PloffError(f"suite {self.name!r}: last_evaluations must be at least 1, got {self.last_evaluations}")
         for column in self.columns:
-            method = get_method(column.method)
             for task in self.tasks:
-                method_config(method, column.preset or self.preset, column.settings_for(task))
+                self.config_of(column, task)
         for name in self.search.columns if self.search else ():
             self.column(name)
 
@@ -135,13 +142,42 @@ class Suite:
         printed = (column.preset or self.preset) == "paper"  # the paper has nothing of the kind
         return get_method(column.method).relevance and not printed if given is None else given
 
+    def config_of(self, column: Column, task: str, changes: Mapping[str, Any] | None = None) -> Any:
+        """The configuration of a column's method on a task; `changes` are settings that differ from the column's."""
+        settings = {**column.settings_for(task), **(changes or {})}
+        return method_config(get_method(column.method), column.preset or self.preset, settings, task_family(task))
+
+    @property
+    def num_last(self) -> int:
+        """How many of a run's last evaluations its score is the mean of."""
+        return LAST_EVALUATIONS[self.preset] if self.last_evaluations is None else self.last_evaluations
+
     @property
     def families(self) -> dict[str, list[str]]:
         """The tasks by family."""
         families: dict[str, list[str]] = {}
         for task in self.tasks:
-            families.setdefault(family_of(short_name(task)), []).append(task)
+            families.setdefault(task_family(task), []).append(task)
         return families
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said of the settings: printed weights are of a family, and a task may be of none."""
+        unknown = self.families.get("other", [])
+        names = [column.name for column in self.columns if unknown and self._depends_on_family(column)]
+        tasks = ", ".join(map(short_name, unknown))
+        return [f"{name} has the paper's weights for locomotion on {tasks}: no other family is known" for name in names]
+
+    def _depends_on_family(self, column: Column) -> bool:
+        """Whether the preset says something else for another family of tasks."""
+        method, preset = get_method(column.method), column.preset or self.preset
+        own = [method_config(method, preset, column.settings, family) for family in ("locomotion", "hand")]
+        return own[0] != own[1]
+
+
+def task_family(task: str) -> Family:
+    """The family of a task, by its name."""
+    return family_of(short_name(task))
 
 
 def read_suite(path: str | os.PathLike[str]) -> Suite:

@@ -15,6 +15,7 @@ from ploff.datasets.sources import short_name, short_names
 from ploff.experiments import statistics
 from ploff.experiments.paper import paper_scores
 from ploff.experiments.plan import Plan
+from ploff.experiments.run_folder import mean_of_last
 from ploff.experiments.statistics import Scores
 from ploff.experiments.store import Store
 from ploff.experiments.suite import Suite
@@ -72,9 +73,10 @@ class Results:
             result = store.result(run.job.key)
             place = {"task": labels[run.task], "method": run.column, "seed": run.seed}
             evaluations += [{**place, **row} for row in result.get("evaluations", ())]
-            if result["score"] is not None:
-                scores[run.column][run.task].append(result["score"])
-                runs.append((run.task, run.column, run.seed, result["score"]))
+            score = mean_of_last(result.get("evaluations", ()), "score", suite.num_last)
+            if score is not None:
+                scores[run.column][run.task].append(score)
+                runs.append((run.task, run.column, run.seed, score))
         paper = {column.name: column.paper for column in suite.columns if column.paper}
         return cls(scores, tuple(runs), suite.tasks, paper, tuple(evaluations))
 

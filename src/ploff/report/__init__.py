@@ -2,7 +2,8 @@
 
 gather.py    what the runs hold                charts.py  numbers to SVG
 states.py    pictures of states                pieces.py  small pieces of HTML
-sections.py  the parts of the page             page.py    everything to HTML (page.html, page.css)
+headline.py  what it says first, and settings  sections.py  the other parts of the page
+page.py      everything to HTML (page.html, page.css)
 """
 
 from ploff.report.gather import ReportData, TaskMetric, gather

@@ -24,7 +24,21 @@ class Line:
     y: np.ndarray
     low: np.ndarray | None = None
     high: np.ndarray | None = None
-    color: int = 0
+    style: str = "n0"
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """A value that curves should stay below, drawn across."""
+
+    name: str
+    value: float
+    style: str = ""  # the text's color, unless it is a series' own
+
+
+def series_style(number: int) -> str:
+    """The look of the n-th method, the same in every chart and table; `n0`, `n1` and `n2` are of no method."""
+    return f"c{number % COLORS}" + (" dashed" if number >= COLORS else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +94,7 @@ def line_chart(
     y_label: str,
     log: bool = False,
     zero: bool = False,
-    limit: tuple[str, float] | None = None,
+    limits: Sequence[Limit] = (),
 ) -> str:
     """Curves over a common axis, with a legend.
 
@@ -91,20 +105,21 @@ def line_chart(
       y_label: what runs upwards.
       log: upwards logarithmically.
       zero: let the axis hold 0.
-      limit: a value that curves should stay below, drawn across, and its name.
+      limits: values that curves should stay below, drawn across.
     """
     bands = [edge for line in lines for edge in (line.low, line.high) if edge is not None]
-    bounds = [np.array([limit[1]])] if limit else []
+    bounds = [np.array([limit.value]) for limit in limits]
     across = Axis.around(x_label, [line.x for line in lines])
     upwards = Axis.around(y_label, [*(line.y for line in lines), *bands, *bounds], log=log, zero=zero)
     parts = [_frame(across, upwards)]
     parts += [_band(line, across, upwards) for line in lines if line.low is not None]
     parts += [_curve(line, across, upwards) for line in lines]
-    if limit:
-        height = _down(upwards, np.array([limit[1]]))[0]
-        parts.append(f'<path class="limit" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
-    entries = [(line.name, _style(line.color)) for line in lines]
-    return _figure(title, "".join(parts), entries, limit and limit[0])
+    for limit in limits:
+        height = _down(upwards, np.array([limit.value]))[0]
+        parts.append(f'<path class="limit {limit.style}" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
+    entries = [(line.name, f"curve {line.style}") for line in lines]
+    entries += [(limit.name, f"limit {limit.style}") for limit in limits]
+    return _figure(title, "".join(parts), entries)
 
 
 def box_chart(title: str, labels: Sequence[str], samples: Sequence[np.ndarray], *, x_label: str, y_label: str) -> str:
@@ -117,7 +132,7 @@ def box_chart(title: str, labels: Sequence[str], samples: Sequence[np.ndarray], 
     parts = [_frame(across, upwards, list(zip(places, labels, strict=True)))]
     for place, values in zip(places, quantiles, strict=True):
         parts.append(_box(place, half, *_down(upwards, values)))
-    return _figure(title, "".join(parts), [], None)
+    return _figure(title, "".join(parts), [])
 
 
 def number(value: float) -> str:
@@ -136,10 +151,8 @@ def number(value: float) -> str:
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def _figure(title: str, drawing: str, entries: list[tuple[str, str]], limit: str | None) -> str:
-    shown = [_entry(f"curve {style}", name) for name, style in entries]
-    if limit:
-        shown.append(_entry("limit", limit))
+def _figure(title: str, drawing: str, entries: list[tuple[str, str]]) -> str:
+    shown = [_entry(style, name) for name, style in entries]
     legend = f'<ul class="legend">{"".join(shown)}</ul>' if len(shown) > 1 else ""
     label = html.escape(title, quote=True)
     return (
@@ -178,7 +191,7 @@ def _entry(style: str, name: str) -> str:
 def _box(place: float, half: float, low: float, first: float, middle: float, third: float, high: float) -> str:
     x, left, width = f"{place:.1f}", f"{place - half:.1f}", f"{2 * half:.1f}"
     return (
-        f'<g class="c0"><path class="whisker" d="M{x} {low:.1f}V{first:.1f}M{x} {third:.1f}V{high:.1f}"/>'
+        f'<g class="n0"><path class="whisker" d="M{x} {low:.1f}V{first:.1f}M{x} {third:.1f}V{high:.1f}"/>'
         f'<rect class="box" x="{left}" y="{third:.1f}" width="{width}" height="{first - third:.1f}"/>'
         f'<path class="curve" d="M{left} {middle:.1f}h{width}"/></g>'
     )
@@ -187,8 +200,8 @@ def _box(place: float, half: float, low: float, first: float, middle: float, thi
 def _curve(line: Line, across: Axis, upwards: Axis) -> str:
     points = list(zip(_right(across, line.x), _down(upwards, line.y), strict=True))
     if len(points) == 1:
-        return f'<circle class="{_style(line.color)} dot" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="3"/>'
-    return f'<path class="curve {_style(line.color)}" d="M{_path(points)}"/>'
+        return f'<circle class="{line.style} dot" cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="3"/>'
+    return f'<path class="curve {line.style}" d="M{_path(points)}"/>'
 
 
 def _band(line: Line, across: Axis, upwards: Axis) -> str:
@@ -197,15 +210,11 @@ def _band(line: Line, across: Axis, upwards: Axis) -> str:
     places = _right(across, line.x)
     above = list(zip(places, _down(upwards, line.high), strict=True))
     below = list(zip(places, _down(upwards, line.low), strict=True))
-    return f'<path class="band {_style(line.color)}" d="M{_path(above + below[::-1])}Z"/>'
+    return f'<path class="band {line.style}" d="M{_path(above + below[::-1])}Z"/>'
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
     return "L".join(f"{x:.1f} {y:.1f}" for x, y in points if math.isfinite(x) and math.isfinite(y))
-
-
-def _style(color: int) -> str:
-    return f"c{color % COLORS}" + (" dashed" if color >= COLORS else "")
 
 
 def _right(axis: Axis, values: np.ndarray) -> np.ndarray:

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 
 from ploff.report import sections
 from ploff.report.gather import ReportData, gather
+from ploff.report.headline import headline, settings
 from ploff.utils import files
 
 PARTS = (
+    ("headline", "In short", headline),
     ("runs", "What was run", sections.what_was_run),
+    ("settings", "Settings", settings),
     ("scores", "Scores", sections.scores),
     ("curves", "Learning curves", sections.learning_curves),
     ("values", "Q against its bound", sections.values),
@@ -40,10 +43,11 @@ def write_report(
 
 
 def render_page(story: ReportData, *, pictures: bool = True) -> str:
-    """The page as HTML."""
+    """The page as HTML; a part that has nothing to tell is left out."""
     parts = [part for part in PARTS if part[0] != "states" or pictures]
-    told = [f'<section id="{name}"><h2>{title}</h2>{tell(story)}</section>' for name, title, tell in parts]
-    links = [f'<a href="#{name}">{title}</a>' for name, title, _ in parts]
+    told = [(name, title, content) for name, title, tell in parts if (content := tell(story))]
+    pages = [f'<section id="{name}"><h2>{title}</h2>{content}</section>' for name, title, content in told]
+    links = [f'<a href="#{name}">{title}</a>' for name, title, _ in told]
     count = sum(len(group.seeds) for group in story.groups)
     config = story.groups[0].config
     versions = ", ".join(f"{name} {version}" for name, version in config["versions"].items())
@@ -52,7 +56,7 @@ def render_page(story: ReportData, *, pictures: bool = True) -> str:
         style=_file("page.css"),
         subtitle=f"{count} runs, {len(story.columns)} method(s), {len(story.tasks)} dataset(s)",
         contents="".join(links),
-        sections="\n".join(told),
+        sections="\n".join(pages),
         footer=html.escape(f"Made with {versions}."),
     )
 

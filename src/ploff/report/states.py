@@ -1,13 +1,19 @@
-"""Pictures of logged states and of the states nearest to them under d_Ψ (the paper's appendix C), for locomotion."""
+"""Logged states and the states nearest to them under d_Ψ (the paper's appendix C).
+
+Locomotion is drawn: its states are poses of a body. Of any other log the rows are shown, under their columns' names.
+"""
 
 import base64
 import dataclasses
 import os
 import sys
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import UInt8
 
 from ploff import environments
+from ploff.experiments.tables import Table
 from ploff.metric.train import LearnedMetric
 from ploff.neighbors import embed_logged_states
 from ploff.tasks import tasks_of
@@ -22,10 +28,17 @@ SIZE = 160  # pixels
 class Picture:
     """A state as it looks, how far it is from the first of its row, and where it stands in the log."""
 
-    image: str  # a data: address
+    pixels: UInt8[np.ndarray, "H W 3"]
     distance: float
     episode: int
     step: int
+
+    @property
+    def address(self) -> str:
+        """The picture as a data: address."""
+        imageio = require("imageio.v3", extra="mujoco")
+        encoded = base64.b64encode(imageio.imwrite("<bytes>", self.pixels, extension=".png")).decode()
+        return f"data:image/png;base64,{encoded}"
 
 
 def can_be_drawn(data: Transitions) -> bool:
@@ -55,6 +68,32 @@ def nearest_states(
     return found
 
 
+def state_table(learned: LearnedMetric, data: Transitions, names: Mapping[str, Sequence[str]] | None = None) -> Table:
+    """The same states as rows: where each stands in the log, how far it is from the first, and what it is.
+
+    Args:
+      learned: the metric.
+      data: the log, whose observations are vectors.
+      names: what the log's table calls its observations and actions; they are numbered where it does not say.
+    """
+    raw, rows = data.in_original_units(), []
+    wide = np.atleast_2d(np.asarray(raw.actions[:1]).T).shape[0]
+    called = [*_names("observation", names, data.observation_shape[0]), *_names("action", names, wide)]
+    for number, found in enumerate(nearest_states(learned, data)):
+        for place, distance in found:
+            episode, step = data.locate(place)
+            values = [*np.ravel(raw.observations[place]), *np.ravel(raw.actions[place]), raw.rewards[place]]
+            told = ["state" if distance == 0 else "near", str(episode), str(step), f"{distance:.4g}"]
+            rows.append((str(number), *told, *(f"{float(value):.6g}" for value in values)))
+    header = ("group", "", "episode", "step", "distance", *called, "reward")
+    return Table("Logged states, and the nearest ones of other episodes", header, tuple(rows))
+
+
+def _names(field: str, names: Mapping[str, Sequence[str]] | None, width: int) -> list[str]:
+    given = list((names or {}).get(f"{field}s", ()))
+    return given if len(given) == width else [f"{field} {number}" for number in range(width)]
+
+
 def draw_states(learned: LearnedMetric, data: Transitions) -> list[list[Picture]]:
     """Rows of pictures: a logged state, then the nearest ones."""
     draw_without_a_screen()
@@ -79,7 +118,4 @@ def _picture(env, data: Transitions, row: int, distance: float) -> Picture:
     observation = np.asarray(data.in_original_units().observations[row], np.float64)
     positions = body.model.nq - 1  # all but how far it has come, which is not observed
     body.set_state(np.concatenate([[0.0], observation[:positions]]), observation[positions:])
-    episode, step = data.locate(row)
-    imageio = require("imageio.v3", extra="mujoco")
-    encoded = base64.b64encode(imageio.imwrite("<bytes>", env.render(), extension=".png")).decode()
-    return Picture(f"data:image/png;base64,{encoded}", distance, episode, step)
+    return Picture(np.asarray(env.render(), np.uint8), distance, *data.locate(row))

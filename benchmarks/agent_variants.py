@@ -16,28 +16,25 @@ from ploff.utils.files import write_csv
 
 PAPER = {
     "layer_norm": False, "tau": 0.005, "bonus": "value", "actor_bonus_weight": 5.0, "critic_bonus_weight": 1.0,
-    "num_neighbors": 50, "beta": 0.5, "distance_unit": "none", "value_scale": "none", "policy_ema": 0.0,
+    "deviation": "pair", "num_neighbors": 50, "beta": 0.5, "distance_unit": "none", "value_scale": "none",
+    "policy_ema": 0.0,
 }  # fmt: skip
 VARIANTS = {
     "default": {},
     "paper": {**PAPER, "critic_form": "paper"},
     "paper but contractive": {**PAPER, "critic_form": "contractive"},
-    "paper but contractive in nearest-neighbor distances": {
-        **PAPER, "critic_form": "contractive", "distance_unit": "median_nn_distance",
-    },
     "value temperature 0": {"value_temperature": 0.0},
     "value temperature 2": {"value_temperature": 2.0},
     "density": {"bonus": "density"},
     "nearest alone": {"bonus": "density", "beta": 100.0, "value_temperature": 0.0},
     "50 neighbors": {"num_neighbors": 50},
-    "values over mean |Q|": {
-        "value_scale": "mean_abs", "distance_unit": "neighborhood_radius", "actor_bonus_weight": 0.15,
-    },
+    "values over mean |Q|": {"value_scale": "mean_abs", "actor_bonus_weight": 0.15},
+    "distances of pairs": {"deviation": "pair", "actor_bonus_weight": 2.5},
     "the last actor": {"policy_ema": 0.0},
     "no layer norm": {"layer_norm": False},
     "slow targets": {"tau": 0.005},
-    "actor's weight / 2": {"actor_bonus_weight": 1.25},
-    "actor's weight x 2": {"actor_bonus_weight": 5.0},
+    "actor's weight / 2": {"actor_bonus_weight": 0.5},
+    "actor's weight x 2": {"actor_bonus_weight": 2.0},
     "critic's weight 0.03": {"critic_bonus_weight": 0.03},
     "critic's weight 0.3": {"critic_bonus_weight": 0.3},
     "fast": {"actor_lr": 1e-3, "critic_lr": 1e-3},

@@ -1,5 +1,7 @@
 """Small logs and metrics that the tests of metric learning share."""
 
+import dataclasses
+
 import jax
 import numpy as np
 
@@ -41,6 +43,15 @@ def random_log(episodes: int = 12, length: int = 25, states: int = 4, actions: i
         for name, values in rows.items()
     }
     return Transitions.from_rows(**arrays, action_space=ActionSpace.box(-np.ones(actions), np.ones(actions)))
+
+
+def ending_log() -> Transitions:
+    """The random system, every second episode of which ends by itself."""
+    data = random_log()
+    ends = data.episode_ends()[::2]
+    terminals, timeouts = np.array(data.terminals), np.array(data.timeouts)
+    terminals[ends], timeouts[ends] = True, False
+    return dataclasses.replace(data, terminals=terminals, timeouts=timeouts)
 
 
 def discrete_log(count: int = 200, choices: int = 3, seed: int = 0) -> Transitions:

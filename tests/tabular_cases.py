@@ -35,12 +35,15 @@ def stochastic_mdps(draw) -> FiniteMDP:
 
 
 @st.composite
-def action_aware(draw, num_actions: int) -> dict:
-    """The settings of F (none) or of F_w (a weight, a metric on actions, any ρ)."""
+def own_terms(draw, mdp: FiniteMDP) -> dict:
+    """The settings of F (none) or of F_w (weights, metrics on states and actions, any ρ)."""
+    num_states, num_actions = mdp.rewards.shape
     if not draw(st.booleans()):
         return {}
     rng = np.random.default_rng(draw(SEEDS))
     return {
+        "state_weight": draw(st.floats(0, 2)),
+        "state_distances": draw(st.sampled_from([None, random_pseudometric(num_states, rng)])),
         "action_weight": draw(st.floats(0, 2)),
         "action_distances": draw(st.sampled_from([None, random_pseudometric(num_actions, rng)])),
         "next_actions": rng.dirichlet(np.ones(num_actions)),
@@ -51,7 +54,7 @@ def action_aware(draw, num_actions: int) -> dict:
 def operators(draw) -> Operator:
     """F or F_w of a random deterministic MDP."""
     mdp = draw(deterministic_mdps())
-    return bellman(mdp, discount=draw(DISCOUNTS), **draw(action_aware(mdp.num_actions)))
+    return bellman(mdp, discount=draw(DISCOUNTS), **draw(own_terms(mdp)))
 
 
 def three_states() -> tuple[FiniteMDP, tuple[int, int, int]]:

@@ -35,6 +35,7 @@ def test_a_step_leaves_the_standard_scores_of_its_batch_in_the_table():
 @pytest.mark.parametrize("value_scale", ["action_gradient", "mean_abs", "none"])
 def test_the_actors_loss_is_the_value_and_the_bonus_in_their_own_units(value_scale):
     settings = {"policy_delay": 1, "actor_bonus_weight": 0.7, "num_neighbors": 3, "value_scale": value_scale}
+    settings["deviation"] = "pair"
     dataset, config = dataset_for("ploff"), tiny("ploff", **settings)
     state, stats = begin("ploff", dataset, config), dataset.distances
     scores = jax.random.normal(jax.random.key(1), state.logged_q_scores.shape)
@@ -72,8 +73,7 @@ def test_the_policy_moves_one_by_the_weight_deviations_however_steep_the_critic_
     slope = jnp.full((1, 2), steepness)
     stats = dataclasses.replace(
         dataset_for("ploff-l2").distances,
-        neighborhood_radius=jnp.asarray(std * 2**0.5),
-        action_sensitivity=jnp.ones(()),
+        action_spread=jnp.asarray(std),
     )
     near = NeighborBonus(stats, jnp.zeros(1), PloffConfig(actor_bonus_weight=weight))
     scale = near.value_scale(jnp.ones(1), slope / stats.data_distance.data.action_space.half_range)

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from metric_cases import SMALL, discrete_log, random_log, started
+from metric_cases import SMALL, discrete_log, ending_log, random_log, started
 from ploff.metric import losses
 from ploff.metric.losses import (
+    MetricBatch,
     NextActions,
     draw_next_actions,
     half_differences,
@@ -18,7 +19,6 @@ from ploff.metric.losses import (
     shared_batch_losses,
 )
 from ploff.metric.pseudometric import MetricConfig, Pseudometric, norm
-from ploff.transitions import Batch
 
 
 def jittered(metric, seed=1):
@@ -58,20 +58,23 @@ def test_the_losses_in_numbers():
     """Two transitions whose embeddings are set by hand: Φ is 3 apart, Ψ(s) 1 apart, Ψ̄(s′) 4 apart, Φ̄(·,u) 2 apart."""
 
     class ByHand(Pseudometric):
-        def phi(self, observations, actions):
+        has_end = False
+
+        def phi(self, observations, actions, ended=None):
             # The trained Φ is asked about the logged action 1, the target about the next action 0.
             return jnp.where(actions == 1.0, 3.0, 2.0) * observations
 
-        def embed_states(self, observations):
+        def embed_states(self, observations, ended=None):
             return observations  # next observations are 4 apart, observations 1
 
     first, second = (
-        Batch(
+        MetricBatch(
             observations=jnp.array([[float(i)]]),
+            ended=None,
             actions=jnp.array([[1.0]]),
             rewards=jnp.array([0.25 * i]),
             next_observations=jnp.array([[4.0 * i]]),
-            terminals=jnp.array([False]),
+            next_ended=None,
         )
         for i in (0, 1)
     )
@@ -85,11 +88,12 @@ def test_the_losses_in_numbers():
     assert info["max_distance"] == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("config", [SMALL, dataclasses.replace(SMALL, bounded=False, state_weight=0.0)])
+@pytest.mark.parametrize("config", [SMALL, dataclasses.replace(SMALL, bounded=False, state_weight=0.0, ends=False)])
 def test_shared_rows_and_actions_give_the_literal_losses_and_gradients(config):
-    state, data = started(config)
+    state, data = started(config, ending_log())
     target = jittered(state.metric.target)
-    batch = data.batch(jnp.arange(config.batch_size))
+    at_end = jnp.arange(config.batch_size) == 3 if config.ends else None
+    batch = MetricBatch.of(data.batch(jnp.arange(config.batch_size)), at_end)
     draws = draw_next_actions(data, jnp.arange(len(data)), jax.random.key(3), config)
     first, second = pairs_of(batch)
     count = (config.batch_size // 2) ** 2
@@ -190,7 +194,8 @@ def test_no_gradient_enters_the_targets():
 def test_the_gradient_is_finite_where_the_distance_is_zero():
     assert np.all(np.isfinite(jax.grad(lambda x: norm(x))(jnp.zeros(4))))
     state, data = started()
-    same = jax.tree.map(lambda x: jnp.repeat(x[:1], SMALL.batch_size, axis=0), data.batch(jnp.arange(2)))
+    one = jax.tree.map(lambda x: jnp.repeat(x[:1], SMALL.batch_size, axis=0), data.batch(jnp.arange(2)))
+    same = MetricBatch.of(one, None)
     draws = draw_next_actions(data, jnp.arange(10), jax.random.key(0), SMALL)
     gradient = eqx.filter_grad(lambda m: shared_batch_losses(m, state.metric.target, same, draws, SMALL)[0])(
         state.metric.params

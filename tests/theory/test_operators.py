@@ -25,12 +25,12 @@ from tabular_cases import (
     GAMMA,
     ROUNDING,
     SEEDS,
-    action_aware,
     assert_diffuse_metric,
     assert_pseudometric,
     deterministic_mdps,
     gap,
     operators,
+    own_terms,
     random_start,
     stochastic_mdps,
     three_states,
@@ -50,6 +50,15 @@ def test_the_action_aware_distance_of_three_states_by_hand():
     assert d[x, 1, y, 0] == pytest.approx(0.1 * np.sqrt(2))
 
 
+def test_the_distance_with_a_term_of_the_states_by_hand():
+    # v = 1 and x 0.5 from z: D(x,z) = 3/4 (1.5 + D(x,z)/2) + 1/4 (1.5) = 1.5 + 3/8 D(x,z), so D(x,z) = 2.4.
+    mdp, (x, _, z) = three_states()
+    states = np.array([[0, 0, 0.5], [0, 0, 0.5], [0.5, 0.5, 0]])
+    operator = bellman(mdp, discount=0.5, state_weight=1.0, state_distances=states, next_actions=[0.75, 0.25])
+    assert solve(operator)[x, 0, z, 0] == pytest.approx(1.5 + 2.4 / 2)
+    assert solve(operator)[x, 1, z, 0] == pytest.approx(1.5)
+
+
 @thorough
 @given(operators(), SEEDS)
 def test_a_sweep_agrees_with_the_definition_entry_by_entry(operator, seed):
@@ -58,7 +67,8 @@ def test_a_sweep_agrees_with_the_definition_entry_by_entry(operator, seed):
     expected = operator.zero()
     for s, a, t, b in np.ndindex(expected.shape):
         after = [d[mdp.successors[s, a], u, mdp.successors[t, b], u] for u in range(mdp.num_actions)]
-        expected[s, a, t, b] = abs(mdp.rewards[s, a] - mdp.rewards[t, b]) + operator.action_costs[a, b]
+        expected[s, a, t, b] = abs(mdp.rewards[s, a] - mdp.rewards[t, b])
+        expected[s, a, t, b] += operator.state_costs[s, t] + operator.action_costs[a, b]
         expected[s, a, t, b] += operator.discount * sum(p * x for p, x in zip(rho, after, strict=True))
     np.testing.assert_allclose(operator(d), expected, atol=1e-12)
 
@@ -101,7 +111,8 @@ def test_a_coarser_tolerance_takes_fewer_sweeps():
 @thorough
 @given(operators())
 def test_the_action_term_is_paid_once_and_never_accumulates(operator):
-    plain = bellman(operator.mdp, discount=float(operator.discount), next_actions=operator.next_actions)
+    states = {"state_weight": 1.0, "state_distances": operator.state_costs}
+    plain = bellman(operator.mdp, discount=float(operator.discount), next_actions=operator.next_actions, **states)
     np.testing.assert_allclose(solve(operator), solve(plain) + operator.action_costs[:, None, :], atol=ROUNDING)
     assert solve(operator).max() <= operator.bound + ROUNDING
 
@@ -176,7 +187,7 @@ def test_wrong_input_is_refused_in_one_line():
 @less_thorough
 @given(stochastic_mdps(), DISCOUNTS, SEEDS, st.data())
 def test_independent_moves_keep_all_axioms_but_zero_self_distance(mdp, discount, seed, data):
-    operator = independent(mdp, discount=discount, **data.draw(action_aware(mdp.num_actions)))
+    operator = independent(mdp, discount=discount, **data.draw(own_terms(mdp)))
     rng = np.random.default_rng(seed)
     one, other = random_start(mdp, rng), random_start(mdp, rng)
     assert_diffuse_metric(operator(one))
@@ -190,7 +201,7 @@ def test_independent_moves_keep_all_axioms_but_zero_self_distance(mdp, discount,
 @less_thorough
 @given(stochastic_mdps(), DISCOUNTS, SEEDS, st.data())
 def test_pinning_gives_a_pseudometric_below_the_diffuse_one(mdp, discount, seed, data):
-    extras = data.draw(action_aware(mdp.num_actions))
+    extras = data.draw(own_terms(mdp))
     pinned = independent(mdp, discount=discount, pinned=True, **extras)
     rng = np.random.default_rng(seed)
     one, other = random_start(mdp, rng), random_start(mdp, rng)

@@ -22,10 +22,10 @@ from tabular_cases import (
     GAMMA,
     ROUNDING,
     SEEDS,
-    action_aware,
     coin,
     deterministic_mdps,
     gap,
+    own_terms,
     random_start,
 )
 
@@ -39,7 +39,7 @@ def one_step(state: int, action: int, reward: float, next_state: int) -> Steps:
 @thorough
 @given(deterministic_mdps(), DISCOUNTS, SEEDS, st.data())
 def test_a_sample_moves_one_entry_to_its_sweep_and_leaves_the_rest(mdp, discount, seed, data):
-    operator = bellman(mdp, discount=discount, **data.draw(action_aware(mdp.num_actions)))
+    operator = bellman(mdp, discount=discount, **data.draw(own_terms(mdp)))
     rng = np.random.default_rng(seed)
     start = random_start(mdp, rng)
     first, second = draw_steps(mdp, 1, rng), draw_steps(mdp, 1, rng)
@@ -56,7 +56,7 @@ def test_a_sample_moves_one_entry_to_its_sweep_and_leaves_the_rest(mdp, discount
 def test_proposition_4_each_round_over_all_pairs_shrinks_the_error_by_the_discount(mdp, discount, seed, data):
     # A round ends when every pair of pairs has been drawn since the last one. Samples come in any order, so this
     # bound on the whole path is what proves almost sure convergence: under coverage rounds never stop coming.
-    operator = bellman(mdp, discount=discount, **data.draw(action_aware(mdp.num_actions)))
+    operator = bellman(mdp, discount=discount, **data.draw(own_terms(mdp)))
     rng = np.random.default_rng(seed)
     limit, start = solve(operator), random_start(mdp, rng)
     first, second = draw_steps(mdp, 4096, rng), draw_steps(mdp, 4096, rng)

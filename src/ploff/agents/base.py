@@ -88,6 +88,7 @@ METHODS = {
         Method("cql", "cql", "CQLConfig", "none", "Kumar et al., 2020"),
         Method("iql", "iql", "IQLConfig", "none", "Kostrikov, Nair and Levine, 2022"),
         Method("rebrac", "rebrac", "ReBRACConfig", "none", "Tarasov et al., 2023"),
+        Method("pic", "pic", "PICConfig", "l2", "ICLR 2026: peer-influenced constraint"),
         Method("prdc", "prdc", "PRDCConfig", "l2", "Ran et al., 2023"),
     )
 }

@@ -5,13 +5,17 @@ r"""PLOff: TD3 that is paid to stay close to the data (paper, section 4).
 
 Q is the first critic. Where b multiplies a value, it is the target network's: in the actor's loss Q̄ of the first.
 
-Both have units of their own, so that one setting fits logs of different scales and widths. Distances are in standard
-deviations of the log: its neighborhoods' radius along one of the A directions in which an action can move, so that
-−d²/2 is the logarithm of a Gaussian with the log's own noise. u is what the critic promises for moving by one of them,
-the batch's mean of ‖∂Q/∂a‖. Against the bonus of one pair the policy then moves 1/α_a deviations from it to where the
-critic points, however steep the critic is. The distance is that of the target policy's action without its smoothing
-noise: noise must not cost an action that is in the data. `PloffConfig.paper()` is the printed algorithm, which
-diverges.
+States choose the neighbors and weigh them; how far an action deviates from theirs is measured in actions. A distance
+of pairs would grow with all that distinguishes two states, what means nothing included, and the bonus with it.
+`deviation="pair"` has the paper's distance of pairs.
+
+Both have units of their own, so that one setting fits logs of different scales and widths. Deviations are in standard
+deviations of the log: how far the actions logged nearby are from each other along one of the A directions in which an
+action can move, so that −d²/2 is the logarithm of a Gaussian with the log's own noise. u is what the critic promises
+for moving by one of them, the batch's mean of ‖∂Q/∂a‖. Against the bonus of one pair the policy then moves 1/α_a
+deviations from it to where the critic points, however steep the critic is. The distance is that of the target policy's
+action without its smoothing noise: noise must not cost an action that is in the data. `PloffConfig.paper()` is the
+printed algorithm, which diverges.
 
 The mean and the density weigh logged pairs by how alike their states are and by what the critics think of the pairs.
 Those values are not computed for the purpose: each step leaves those of its own batch in a table with one row per
@@ -55,7 +59,7 @@ class PloffConfig(TD3OffConfig):
     beta: float = 1.0  # β, of the bonuses that have it
     value_temperature: float = 1.0  # κ: how much more the better logged pairs count; 0: all alike
     state_kernel: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
-    distance_unit: Literal["std", "neighborhood_radius", "median_nn_distance", "none"] = "std"
+    distance_unit: Literal["std", "none"] = "std"  # of the deviations: the log's own along one direction
     value_scale: Literal["action_gradient", "mean_abs", "none"] = "action_gradient"  # u; mean_abs is TD3+BC's
 
     def __post_init__(self):
@@ -168,7 +172,8 @@ def update(
         bonus_scale = scale if config.bonus == "value" else 1.0  # that bonus has the units of the value
         loss = -jnp.mean(q) / scale - config.actor_bonus_weight * jnp.mean(earned) / bonus_scale
         nearest = jnp.mean(jnp.min(distances, axis=-1))
-        return loss, {"data_distance": nearest * near.unit / stats.median_nn_distance}
+        usual = near.unit if config.deviation == "action" else stats.median_nn_distance
+        return loss, {"data_distance": nearest * near.unit / usual}
 
     state, step = td3.update_critics(state, dataset, key, config, next_value)
     scores = state.logged_q_scores.at[step.rows].set(standard_scores(jnp.min(step.q_values, axis=0)))

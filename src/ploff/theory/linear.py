@@ -2,7 +2,7 @@
 
 Shapes: S states, A actions. The fixed point of every operator in `ploff.theory.operators` solves
 
-    D = C + γ Σ_u ρ(u) P_u D P_uᵀ,      C(s,t) = Σ_u ρ(u) |r(s,u) − r(t,u)|,
+    D = C + γ Σ_u ρ(u) P_u D P_uᵀ,      C(s,t) = Σ_u ρ(u) |r(s,u) − r(t,u)| + v‖s − t‖,
 
 where P_u[s, s′] = P(s′ | s,u). These are S² numbers, not (SA)²; one application of the operator to D* gives
 d*. D is symmetric, so only pairs s ≤ t are unknown. States at distance 0 from themselves (in a deterministic
@@ -38,7 +38,7 @@ def solve_states(operator: Operator) -> StateDistances:
     if not len(low):
         return np.zeros((count, count))
     unfold = _unfolding(low, high, count)
-    gaps = np.abs(mdp.rewards[low] - mdp.rewards[high]) @ operator.next_actions
+    gaps = np.abs(mdp.rewards[low] - mdp.rewards[high]) @ operator.next_actions + operator.state_costs[low, high]
     onward = operator.discount * (_onward(operator)[low * count + high] @ unfold)
     return (unfold @ _solve_identity_minus(onward, gaps)).reshape(count, count)
 

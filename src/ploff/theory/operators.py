@@ -6,14 +6,15 @@ Shapes: S states, A actions. A distance d has shape [S, A, S, A]; its mean over 
 
 has shape [S, S]. Every operator here has the form
 
-    (T d)(s₁,a₁; s₂,a₂) = |r(s₁,a₁) − r(s₂,a₂)| + w‖a₁ − a₂‖ + γ E[D(s₁′,s₂′)].
+    (T d)(s₁,a₁; s₂,a₂) = |r(s₁,a₁) − r(s₂,a₂)| + v‖s₁ − s₂‖ + w‖a₁ − a₂‖ + γ E[D(s₁′,s₂′)].
 
-- `bellman`: deterministic MDPs. The paper's F has w = 0 and ρ = U(A); with another w or ρ it is F_w.
+- `bellman`: deterministic MDPs. The paper's F has v = w = 0 and ρ = U(A); with another v, w or ρ it is F_w.
 - `independent`: any MDP; s₁′ and s₂′ are drawn independently. On a deterministic MDP it is F_w again.
   `pinned` sets the distance of a pair to itself to 0, as the norm of a difference of embeddings does.
 
 Both contract by γ in the sup norm, so each has one fixed point. The w-term vanishes in D, where both sides
-take the same action: D* does not depend on w, and d* is the d* of w = 0 plus w‖a₁ − a₂‖.
+take the same action: D* does not depend on w, and d* is the d* of w = 0 plus w‖a₁ − a₂‖. The v-term, of any
+pseudometric on states, is paid at every step.
 
 Everything is computed in double precision, whatever JAX's own setting: NumPy arrays go in and come out.
 """
@@ -46,6 +47,7 @@ class Operator(eqx.Module):
     """T of the module's text, as data; `bellman` and `independent` make one."""
 
     mdp: FiniteMDP
+    state_costs: Float[np.ndarray, "S S"]  # v‖s₁ − s₂‖
     action_costs: Float[np.ndarray, "A A"]  # w‖a₁ − a₂‖
     next_actions: Float[np.ndarray, "A"]  # ρ
     discount: np.float64  # γ, an array type: a Python number would be compiled in
@@ -63,33 +65,38 @@ class Operator(eqx.Module):
 
     @property
     def bound(self) -> float:
-        """No fixed point exceeds (max r − min r)/(1 − γ) + w·diam A: the w-term is paid only once."""
-        return self.mdp.reward_range / (1 - self.discount) + float(self.action_costs.max())
+        """No fixed point exceeds (max r − min r + v·diam S)/(1 − γ) + w·diam A: the w-term is paid only once."""
+        each_step = self.mdp.reward_range + float(self.state_costs.max())
+        return each_step / (1 - self.discount) + float(self.action_costs.max())
 
 
-class ActionAware(TypedDict, total=False):
+class OwnTerms(TypedDict, total=False):
     """What F_w adds to the paper's F; `independent` explains each."""
 
+    state_weight: float
+    state_distances: Any
     action_weight: float
     action_distances: Any
     next_actions: Any
 
 
-def bellman(mdp: FiniteMDP, *, discount: float, **action_aware: Unpack[ActionAware]) -> Operator:
-    """F of a deterministic MDP; with an action weight or another ρ, F_w.
+def bellman(mdp: FiniteMDP, *, discount: float, **own_terms: Unpack[OwnTerms]) -> Operator:
+    """F of a deterministic MDP; with weights of states and actions or another ρ, F_w.
 
     Raises:
       PloffError: the MDP is stochastic.
     """
     if mdp.successors is None:
         raise PloffError("F is defined on deterministic MDPs and this one is stochastic; `independent` takes any MDP")
-    return independent(mdp, discount=discount, **action_aware)
+    return independent(mdp, discount=discount, **own_terms)
 
 
 def independent(
     mdp: FiniteMDP,
     *,
     discount: float,
+    state_weight: float = 0.0,
+    state_distances: Any = None,
     action_weight: float = 0.0,
     action_distances: Any = None,
     next_actions: Any = None,
@@ -100,23 +107,33 @@ def independent(
     Args:
       mdp: deterministic or stochastic.
       discount: γ in [0, 1).
+      state_weight: v ≥ 0.
+      state_distances: ‖s₁ − s₂‖, shape [S, S], a pseudometric. None: one-hot vectors, √2 apart.
       action_weight: w ≥ 0.
-      action_distances: ‖a₁ − a₂‖, shape [A, A], a pseudometric. None: one-hot vectors, √2 apart.
+      action_distances: ‖a₁ − a₂‖, shape [A, A], likewise.
       next_actions: ρ, shape [A]. None: uniform.
       pinned: a pair's distance to itself is 0, not what its two independent futures differ by.
     """
-    count = mdp.num_actions
+    states, count = mdp.num_states, mdp.num_actions
     if not 0 <= discount < 1:
         raise PloffError(f"discount must lie in [0, 1), got {discount}")
-    if action_weight < 0:
-        raise PloffError(f"action_weight must not be negative, got {action_weight}")
-    apart = math.sqrt(2) * (1 - np.eye(count)) if action_distances is None else np.asarray(action_distances, float)
+    for name, weight in (("state_weight", state_weight), ("action_weight", action_weight)):
+        if weight < 0:
+            raise PloffError(f"{name} must not be negative, got {weight}")
+    state_costs = state_weight * _distances("state_distances", state_distances, states)
+    action_costs = action_weight * _distances("action_distances", action_distances, count)
     chances = np.full(count, 1 / count) if next_actions is None else np.asarray(next_actions, float)
-    if apart.shape != (count, count):
-        raise PloffError(f"action_distances must have shape ({count}, {count}), got {apart.shape}")
     if chances.shape != (count,) or (chances < 0).any() or not math.isclose(chances.sum(), 1, abs_tol=1e-9):
         raise PloffError(f"next_actions must be {count} probabilities that sum to 1, got {chances}")
-    return Operator(mdp, action_weight * apart, chances, np.float64(discount), pinned)
+    return Operator(mdp, state_costs, action_costs, chances, np.float64(discount), pinned)
+
+
+def _distances(name: str, given: Any, count: int) -> Float[np.ndarray, "n n"]:
+    """The distances that were given, or those of one-hot vectors."""
+    apart = math.sqrt(2) * (1 - np.eye(count)) if given is None else np.asarray(given, float)
+    if apart.shape != (count, count):
+        raise PloffError(f"{name} must have shape ({count}, {count}), got {apart.shape}")
+    return apart
 
 
 def over_shared_actions(distances: Any, next_actions: Any) -> StateDistances:
@@ -156,7 +173,8 @@ def _sweep(operator: Operator, distances: Float[Array, "S A S A"]) -> Float[Arra
         following = chances @ shared @ chances.T
     following = following.reshape(distances.shape)
     gaps = jnp.abs(mdp.rewards[:, :, None, None] - mdp.rewards)
-    swept = gaps + operator.action_costs[:, None, :] + operator.discount * following
+    own = operator.state_costs[:, None, :, None] + operator.action_costs[:, None, :]
+    swept = gaps + own + operator.discount * following
     if not operator.pinned:
         return swept
     itself = jnp.eye(mdp.rewards.size, dtype=bool).reshape(distances.shape)

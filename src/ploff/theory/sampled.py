@@ -2,7 +2,7 @@
 
 A sample is a pair of transitions x = (s₁,a₁) → r₁,s₁′ and y = (s₂,a₂) → r₂,s₂′. It moves one entry:
 
-    d(x;y) ← (1 − α) d(x;y) + α (|r₁ − r₂| + w‖a₁ − a₂‖ + γ E_{u~ρ} d(s₁′,u; s₂′,u)).
+    d(x;y) ← (1 − α) d(x;y) + α (|r₁ − r₂| + v‖s₁ − s₂‖ + w‖a₁ − a₂‖ + γ E_{u~ρ} d(s₁′,u; s₂′,u)).
 
 α = 1 is F̂ (paper, section 3.3): right where every transition is certain. Where it is not, F̂ overwrites one
 draw by the next for ever. A step α = n^−p at the n-th visit of the entry, ½ < p ≤ 1, averages instead
@@ -85,6 +85,7 @@ def _scan(
         entry = one.states, one.actions, two.states, two.actions
         shared = operator.next_actions @ distances[one.next_states, actions, two.next_states, actions]
         cost = jnp.abs(one.rewards - two.rewards) + operator.action_costs[one.actions, two.actions]
+        cost = cost + operator.state_costs[one.states, two.states]
         target = cost + operator.discount * shared
         if operator.pinned:
             target = jnp.where((one.states == two.states) & (one.actions == two.actions), 0.0, target)

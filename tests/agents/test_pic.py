@@ -1,5 +1,6 @@
 """PIC's own part: which of the peers' actions the actor imitates."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -51,4 +52,4 @@ def test_it_needs_neighbors():
     dataset, config = dataset_for("pic"), tiny("pic")
     bare = OfflineDataset(dataset.data, dataset.rows)
     with pytest.raises(PloffError, match="needs neighbors"):
-        pic.update(begin("pic", dataset, config), bare, jnp.asarray([0, 0], jnp.uint32), config)
+        pic.update(begin("pic", dataset, config), bare, jax.random.key(0), config)

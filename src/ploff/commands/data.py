@@ -140,6 +140,9 @@ class Collect:
     """Who acts: `random`, a run folder that `ploff train` made, or a policy's file."""
     noise: Unset[float] = None
     """Deviation of the noise on a policy's actions, in units of half an action's range."""
+    action_noise: Unset[float] = None
+    """Deviation of noise that the environment adds to every executed action, in units of half an action's range; the
+    logged actions are without it."""
     train: Unset[int] = None
     """Train TD3 for so many steps in the environment instead, and log them all; policies are kept beside the log."""
     snapshot_every: Unset[int] = None
@@ -177,6 +180,7 @@ class Collect:
             noise=self.noise or 0.0,
             seed=self.seed,
             physics=self.physics,
+            options={"distraction": {"action_noise": self.action_noise}} if self.action_noise else None,
             quiet=False,
         )
 
@@ -184,9 +188,11 @@ class Collect:
         from ploff.agents.online import OnlineTraining, learn_online
         from ploff.utils.errors import PloffError
 
-        if self.policy != "random" or self.noise is not None or self.transitions is not None:
+        left_out = (self.noise, self.transitions, self.action_noise)
+        if self.policy != "random" or any(value is not None for value in left_out):
             raise PloffError(
-                "--train learns a policy of its own and logs every step: leave out --policy, --noise and --transitions"
+                "--train learns a policy of its own and logs every step: leave out --policy, --noise, --action-noise "
+                "and --transitions"
             )
         assert self.train is not None
         lengths = {} if self.snapshot_every is None else {"snapshot_every": self.snapshot_every}

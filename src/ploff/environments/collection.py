@@ -8,6 +8,7 @@ rewards in single precision.
 """
 
 import contextlib
+import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -73,7 +74,7 @@ def collect(
             tracker.update(min(count, transitions))
             if count >= transitions:
                 break
-    return _log(kept, transitions, space, origin_of(environment, physics))
+    return _log(kept, transitions, space, origin_of(environment, physics, options))
 
 
 def _in_order(episodes: Iterator[Episode]) -> Iterator[Episode]:
@@ -106,7 +107,7 @@ def _log(episodes: list[Episode], count: int, space: ActionSpace, origin: Origin
     )
 
 
-def origin_of(environment: str, physics: environments.Physics) -> Origin:
+def origin_of(environment: str, physics: environments.Physics, options: dict[str, Any] | None = None) -> Origin:
     """Where a log comes from that was collected there."""
     known = environments.has_reference(environment)
     return Origin(
@@ -114,6 +115,7 @@ def origin_of(environment: str, physics: environments.Physics) -> Origin:
         environment=environment,
         physics=physics,
         reference_scores=environments.reference_scores(environment) if known else None,
+        options=json.dumps(options or {}),
     )
 
 

@@ -121,8 +121,10 @@ def distract(data: Transitions, distraction: Distraction) -> Transitions:
     """A log with distractions in its observations, whose origin makes the environment that has them, too."""
     if distraction.action_noise:
         raise PloffError("noise on executed actions cannot be added to a log; collect one with --action-noise")
-    if OPTION in json.loads(data.origin.options):
+    before = distraction_of(data.origin) or Distraction()
+    if before.walks or before.noise_from or before.rotate:
         raise PloffError(f"{data.origin.name} is distracted already; begin with the log that it was made from")
+    distraction = dataclasses.replace(distraction, action_noise=before.action_noise)  # it was collected with
     if len(data.observation_shape) != 1:
         raise PloffError(f"distractions are for vectors; observations have shape {data.observation_shape}")
     columns = np.concatenate([np.asarray(data.observations, np.float64), _noise_of(data, distraction)], axis=1)

@@ -165,7 +165,7 @@ def _metric_job(suite: Suite, column: Column, shared: dict[str, Any], label: str
         **shared,
         "relevance": before.key if before.kind == "relevance" else None,
         "config": to_plain(metric_config(preset, {**suite.metric, **column.metric})),
-        "training": to_plain(metric_training(preset, suite.metric_steps, seed)),
+        "training": to_plain(metric_training(preset, column.metric_steps or suite.metric_steps, seed)),
     }
     return Job(kind="metric", arguments=arguments, needs=(before.key,), label=label)
 

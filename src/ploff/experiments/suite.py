@@ -14,6 +14,7 @@ families.hand = { actor_bonus_weight = 10.0 }         # settings for one family 
 datasets.hopper-medium = { actor_bonus_weight = 3.0 } # settings for one dataset only
 metric = { action_weight = 0.0 }                      # settings of the metric that this column measures by
 relevance = false                                     # see all columns alike, not the coordinates that matter
+metric_steps = 1                                      # how long that metric is learned at most
 metric_seed = 1                                       # the seed of the metric that this column's runs share
 paper = "PLOff"                                       # the column of the paper's Table 1 to stand beside it
 
@@ -50,6 +51,7 @@ class Column:
     families: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     datasets: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
+    metric_steps: int | None = None  # the suite's, unless it is given
     metric_seed: int = 0  # seeds the metric that all runs of the column share
     preset: Preset | None = None  # the suite's, unless it is given
     relevance: bool | None = None  # see the coordinates that matter; the suite's, unless it is given

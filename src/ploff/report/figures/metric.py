@@ -73,17 +73,20 @@ def draw_losses(learned: LearnedMetric) -> "Figure":
         axes[0, column].plot(steps, [row[name] for row in rows], color="C0", linewidth=1)
         axes[0, column].set(title=f"{title}, as in the paper", xlabel="step", ylabel="squared distance", ylim=(0, None))
         axes[1, column].plot(steps, relative_losses(learned, name), color="C0", linewidth=1)
-        axes[1, column].set(title=f"root of the {title}", xlabel="step", ylabel="% of the mean distance", yscale="log")
+        axes[1, column].set(
+            title=f"root of the {title}", xlabel="step", ylabel="% of the mean distance", ylim=(0, None)
+        )
     axes[0, 2].plot(steps, [row["max_distance"] for row in rows], color="C1", label="largest")
     axes[0, 2].plot(steps, [row["mean_distance"] for row in rows], color="C0", label="mean")
     axes[0, 2].axhline(learned.bound, color="black", linestyle=":", label="bound")
     axes[0, 2].set(title="distance", xlabel="step", ylim=(0, None))
     axes[0, 2].legend(frameon=False)
     for name, label in (("support_auc", "support"), ("noise_auc", "noise"), ("neighbor_overlap", "neighbor overlap")):
-        found = [row for row in learned.checks if name in row]
-        axes[1, 2].plot([row["step"] for row in found], [row[name] for row in found], ".-", label=label)
-    axes[1, 2].set(title="checks", xlabel="step", ylim=(0, 1.02))
-    axes[1, 2].legend(frameon=False)
+        if found := [row for row in learned.checks if name in row]:
+            axes[1, 2].plot([row["step"] for row in found], [row[name] for row in found], ".-", label=label)
+    axes[1, 2].set(title="checks", xlabel="step", ylim=(0, 1.02), xlim=(0, 1.03 * steps[-1]))
+    if learned.checks:
+        axes[1, 2].legend(frameon=False)
     return figure
 
 

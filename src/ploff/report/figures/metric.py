@@ -110,15 +110,16 @@ def noise_distances(
       rows: how many pairs.
       seed: chooses the pairs and the noise.
     """
-    data = learned.in_units_of(data)
-    spread = data.in_original_units().with_normalized_observations().observation_normalizer.scale
+    raw = data.in_original_units()
+    spread = raw.with_normalized_observations().observation_normalizer.scale
     spread, half_range = (spread, 1.0) if units == "log" else (1.0, np.asarray(data.action_space.unit))
     keys = jax.random.split(jax.random.key(seed), 4)
-    batch = data.batch(jax.random.randint(keys[0], (rows,), 0, len(data)))
-    space, metric = data.action_space, learned.metric
-    logged = metric.embed_pairs(batch.observations, batch.actions)
+    batch = raw.batch(jax.random.randint(keys[0], (rows,), 0, len(data)))
+    space, metric, normalize = data.action_space, learned.metric, learned.observation_normalizer.normalize
+    observations = normalize(batch.observations)
+    logged = metric.embed_pairs(observations, batch.actions)
     action_noise = jax.random.normal(keys[1], batch.actions.shape)
-    state_noise = jax.random.normal(keys[2], batch.observations.shape) * spread / data.observation_normalizer.scale
+    state_noise = jax.random.normal(keys[2], batch.observations.shape) * spread
     others = space.sample(keys[3], rows)
 
     def with_noisy_action(size: float) -> jax.Array:
@@ -126,10 +127,10 @@ def noise_distances(
             actions = jnp.where(jnp.arange(rows)[:, None] < size * rows, others, batch.actions)
         else:
             actions = space.perturb(batch.actions, size * action_noise / half_range)
-        return metric.pair_distance(logged, metric.embed_pairs(batch.observations, actions))
+        return metric.pair_distance(logged, metric.embed_pairs(observations, actions))
 
     def with_noisy_state(size: float) -> jax.Array:
-        noisy = batch.observations + size * state_noise
+        noisy = normalize(batch.observations + size * state_noise)
         return metric.pair_distance(logged, metric.embed_pairs(noisy, batch.actions))
 
     return {

@@ -139,7 +139,8 @@ class _Member:
 def _standardized(data: Transitions) -> Transitions:
     """Columns and rewards with mean 0 and deviation 1."""
     rewards = np.asarray(data.rewards, np.float64)
-    units = Normalizer(shift=np.float32(rewards.mean()), scale=np.float32(max(float(rewards.std()), 1e-6)))
+    size = max(float(rewards.std()), 1e-6)
+    units = Normalizer(shift=np.asarray(rewards.mean(), np.float32), scale=np.asarray(size, np.float32))
     return dataclasses.replace(data.with_normalized_observations(), reward_normalizer=units)
 
 

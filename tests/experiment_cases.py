@@ -116,6 +116,7 @@ def small_suite(task, **changes):
         "evaluate_every": 20,
         "episodes": 1,
         "metric_steps": 500,
+        "relevance": False,
         "metric": {"hidden_sizes": [16], "embedding_size": 4, "batch_size": 16, "num_next_actions": 2},
         "methods": {"bc": tiny, "ploff": {**tiny, "paper": "PLOff"}, "ploff-l2": tiny},
         "neighbor_parts": 2,

@@ -189,10 +189,10 @@ def test_the_states_of_a_table_are_shown_as_rows_with_the_names_of_its_columns(f
     data = dataclasses.replace(ploff.load(next(folder.glob("*.npz"))), origin=Origin(name="plant"))
     ploff.save(data, tmp_path / "plant.csv")
     story = gather([folder])
-    reading = {"columns": {"observations": [f"observations_{i}" for i in range(11)]}}
-    metric = dataclasses.replace(story.metrics[0], dataset=str(tmp_path / "plant.csv"), reading=reading)
+    bounds = {"action_low": -1.0, "action_high": 1.0}
+    metric = dataclasses.replace(story.metrics[0], dataset=str(tmp_path / "plant.csv"), reading=bounds)
     shown = sections.states(dataclasses.replace(story, metrics=[metric]))
-    assert "<th>observations_10</th>" in shown
+    assert "<th>observation_10</th>" in shown  # as its file has it
     assert shown.count("<td>state</td>") == states.ROWS
 
 

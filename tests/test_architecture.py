@@ -23,6 +23,7 @@ STORY = (
     ("report",),
     ("commands",),
     ("cli",),
+    ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(STORY) for name in names}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")

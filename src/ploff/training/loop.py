@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ploff.training.checkpoint import load_header, load_tree, save_tree
+from ploff.utils import interrupts
 from ploff.utils.errors import PloffError
 from ploff.utils.files import write_csv
 
@@ -128,6 +129,7 @@ class TrainingRun(Generic[State]):
             self.state, self.step = state, self.step + count
             self.history.append(row)
             yield row
+            interrupts.check()
             if time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
                 self.save()
 

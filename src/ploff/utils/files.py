@@ -17,6 +17,7 @@ import filelock
 import jax
 import numpy as np
 
+from ploff.utils import interrupts
 from ploff.utils.errors import PloffError
 
 Path = str | os.PathLike[str]
@@ -63,11 +64,18 @@ def locked(path: pathlib.Path, *, when_taken: Callable[[], None]) -> Iterator[No
         lock.acquire(timeout=0)
     except filelock.Timeout:
         when_taken()
-        lock.acquire()
+        _wait_for(lock)
     try:
         yield
     finally:
         lock.release()
+
+
+def _wait_for(lock: filelock.BaseFileLock) -> None:
+    while not lock.is_locked:
+        interrupts.check()
+        with contextlib.suppress(filelock.Timeout):
+            lock.acquire(timeout=0.5)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -62,3 +62,17 @@ def test_a_fingerprint_tells_values_types_and_shapes_apart():
     others = [rows + 1, rows.astype(np.float64), rows.reshape(2, 3), rows.view(np.int32)]
     assert files.fingerprint({"a": rows}) == files.fingerprint({"a": rows.copy()})
     assert len({files.fingerprint({"a": each}) for each in (rows, *others)}) == 5
+
+
+def test_no_bit_of_a_record_can_change_its_meaning_unseen(tmp_path):
+    path, content = tmp_path / "a.json", {"score": 1.5, "name": "walk", "steps": [1, 2], "none": None}
+    files.write_record(path, content)
+    assert files.read_record(path) == {"format": "ploff record 1", **content}
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        for bit in range(8):
+            path.write_bytes(whole[:position] + bytes([whole[position] ^ (1 << bit)]) + whole[position + 1 :])
+            try:
+                assert files.read_record(path) == {"format": "ploff record 1", **content}  # a blank of another kind
+            except PloffError as error:
+                assert str(error).startswith(f"damaged: {path}")

@@ -18,9 +18,10 @@ import jax
 import numpy as np
 
 from ploff.utils import interrupts
-from ploff.utils.errors import PloffError
+from ploff.utils.errors import DamagedFileError, PloffError
 
 Path = str | os.PathLike[str]
+DIGEST, RECORD = "digest", "ploff record 1"
 
 
 @contextlib.contextmanager
@@ -89,6 +90,29 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, default=plain_value) + "\n")
 
 
+def write_record(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a JSON object with its format's version and a digest of its content, whole or not at all."""
+    plain = json.loads(json.dumps({"format": RECORD, **content}, default=plain_value))
+    write_json(path, {**plain, DIGEST: digest(plain, 16)})
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Reads what `write_record` wrote, and nothing else."""
+    try:
+        content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+        return check_record(content)
+    except ValueError:
+        raise DamagedFileError(path) from None
+
+
+def check_record(content: Any) -> dict[str, Any]:
+    """A JSON object without its digest, which must be that of the rest; a ValueError otherwise."""
+    found = content.pop(DIGEST, None) if isinstance(content, dict) else None
+    if found != digest(content, 16):
+        raise ValueError("it is not what was written")
+    return content
+
+
 def read_json(path: Path) -> Any:
     """Reads JSON, or says which file is broken."""
     try:
@@ -97,6 +121,8 @@ def read_json(path: Path) -> Any:
         raise PloffError(
             f"{path} is not valid JSON (line {error.lineno}): {error.msg}; delete it to start anew"
         ) from None
+    except UnicodeDecodeError:
+        raise PloffError(f"{path} is not valid JSON: it is not UTF-8; delete it to start anew") from None
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from ploff import neighbors
 from ploff.environments.eval_env import EvalEnv, find_eval_env
 from ploff.environments.evaluation import evaluate
+from ploff.environments.registry import refuse_code
 from ploff.experiments import agent_run
 from ploff.experiments.jobs import Job
 from ploff.experiments.logs import (
@@ -66,6 +67,7 @@ def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
             f"{origin.name} does not say in which environment policies are tried, or which returns score 0 and 100"
         )
     if arguments["scored"]:
+        refuse_code(origin.name, origin.environment, json.loads(origin.options))
         find_eval_env(data, origin.environment, arguments["physics"])
     note = {
         "name": origin.name,

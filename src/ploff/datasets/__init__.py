@@ -65,7 +65,8 @@ def load(
         with importlib.resources.as_file(importlib.resources.files(__name__) / "sample.npz") as path:
             return _module("npz").read(path, options)
     path = _locate(str(name), format)
-    return _module(format or format_of(path)).read(path, options)
+    with validate.reading(str(path)):
+        return _module(format or format_of(path)).read(path, options)
 
 
 def save(

@@ -28,6 +28,8 @@ import numpy as np
 from ploff.actions import ActionSpace
 from ploff.datasets import catalog, validate
 from ploff.datasets.assemble import Options, Rows, assemble, describe, read_description
+from ploff.datasets.hdf5 import check_dataset, datasets_in, open_file
+from ploff.datasets.limits import check_parquet
 from ploff.transitions import UNKNOWN, Origin, Transitions
 from ploff.utils.errors import DataError
 
@@ -75,6 +77,7 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
     import minari
 
     place = folder / "data" if (folder / "data").is_dir() else folder
+    _check_files(place)
     try:
         dataset = minari.MinariDataset(place)
         metadata: Mapping[str, Any] = dataset.storage.metadata
@@ -86,7 +89,7 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
     notes = json.loads(metadata.get("ploff", "{}"))
     rows = _rows(str(folder), episodes, dataset.observation_space, dataset.action_space)
     if notes:
-        rows.origin, rows.action_space = read_description(metadata["ploff"])
+        rows.origin, rows.action_space = read_description(str(folder), metadata["ploff"])
         ends = np.cumsum([len(episode["rewards"]) for episode in episodes]) - 1
         rows.known = np.ones(len(rows.arrays["rewards"]), bool)
         rows.known[ends[notes["unknown_finals"]]] = False
@@ -96,6 +99,21 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
     if not options.infos:
         rows.infos = {}
     return assemble(rows, options)
+
+
+def _check_files(place: pathlib.Path) -> None:
+    """Looks at files before Minari reads them: nothing outside of the folder, nothing larger than memory."""
+    for path in sorted(place.rglob("*")):
+        if path.is_symlink() and not path.resolve().is_relative_to(place.resolve()):
+            raise DataError(f"{path} is a link that leads out of the dataset; put the file itself there")
+        if path.suffix in (".hdf5", ".h5"):
+            with open_file(path) as file:
+                found = list(datasets_in(file).values())
+                for dataset in found:
+                    check_dataset(dataset)
+                validate.refuse_larger(str(path), sum(dataset.nbytes for dataset in found))
+        elif path.suffix == ".parquet":
+            check_parquet(path)
 
 
 def _origin(metadata: Mapping[str, Any]) -> Origin:

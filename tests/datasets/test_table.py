@@ -246,7 +246,8 @@ def test_columns_that_cannot_be_told_apart_are_refused(tmp_path):
 
 
 def test_an_episode_without_a_number_is_refused(tmp_path):
-    columns = {"obs_0": [1.0, 2.0], "action_0": [0.0, 1.0], "reward": [0.0, 1.0], "episode": [1.0, float("nan")]}
+    columns = {"obs_0": [1.0, 2.0], "action_0": [0.0, 1.0], "reward": [0.0, 1.0], "terminal": [0, 0]}
+    columns["episode"] = [1.0, float("nan")]
     pyarrow.parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
     assert "'episode' holds NaN" in refusal(tmp_path / "a.parquet")
 

@@ -61,7 +61,7 @@ def reading(source: str) -> Iterator[None]:
     """Turns whatever goes wrong between a file's bytes and transitions into a fault of the file, in one line."""
     try:
         yield
-    except (PloffError, FileNotFoundError, PermissionError, ModuleNotFoundError):
+    except (PloffError, Warning, FileNotFoundError, PermissionError, ModuleNotFoundError):
         raise
     except UnicodeDecodeError as error:
         raise DataError(f"{source} is not text in UTF-8 ({error.reason} at byte {error.start}); save it so") from error

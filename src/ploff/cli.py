@@ -46,6 +46,8 @@ Start with `ploff data show LOG`, then `ploff train LOG --out RUN`."""
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs one command. Exit codes: 0 done, 2 the input is at fault, 1 ploff is, 128 + N stopped by signal N."""
+    with contextlib.suppress(AttributeError):  # a stream that a program put there
+        sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue] - a terminal of ASCII, say
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     traceback = "--traceback" in arguments or bool(os.environ.get("PLOFF_TRACEBACK"))
     arguments = [argument for argument in arguments if argument != "--traceback"]
@@ -72,7 +74,7 @@ def _run(command: Any, traceback: bool) -> None:
         _leave(str(interrupt) or "interrupted", interrupts.exit_code())
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # a reader such as `head` went away
-    except (PloffError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+    except (PloffError, OSError) as error:
         if traceback:
             raise
         _leave(f"error: {' '.join(str(error).split())}", 2)

@@ -49,7 +49,9 @@ def policy():
 
 def test_batches_of_all_sizes_compile_few_functions(policy, monkeypatch):
     traced, call = set(), Policy.__call__
-    monkeypatch.setattr(Policy, "__call__", lambda self, rows: (is_traced(rows) and traced.add(len(rows))) or call(self, rows))
+    monkeypatch.setattr(
+        Policy, "__call__", lambda self, rows: (is_traced(rows) and traced.add(len(rows))) or call(self, rows)
+    )
     rows = np.random.default_rng(0).standard_normal((5000, 2)).astype(np.float32)
     whole = np.asarray(policy(rows))
     for count in range(1, 33):
@@ -78,7 +80,7 @@ def test_a_policy_is_a_function_to_every_transformation(policy):
         (np.zeros((1, 2), complex), "row 0, column 0 of the observations is .*0j.*; a real number"),
         ([[0.0, 1.0], [2.0]], "rows of one length"),
         ([["a", "b"]], "row 0, column 0 of the observations is .*'a'"),
-        ([0.0, 1.0], r"observations of shape \(2,\), one per row; got \(\)"),
+        ([0.0, 1.0], r"observations of shape \(2,\), got \(\); there is one per row"),
     ],
     ids=str,
 )

@@ -173,6 +173,7 @@ def _locate(name: str, format: str | None) -> pathlib.Path:
     if name.startswith(MINARI_PREFIX):
         return minari.download(name.removeprefix(MINARI_PREFIX))
     path = pathlib.Path(name)
+    minari.restore(path)
     if is_place(path):
         return path
     found = find_file(name) if format in (None, "d4rl") else None

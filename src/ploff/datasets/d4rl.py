@@ -81,11 +81,14 @@ def write(transitions: Transitions, path: pathlib.Path) -> None:
     if known is not None:
         arrays["next_observations_known"] = known
     arrays |= {f"infos/{name}": np.asarray(values) for name, values in transitions.infos.items()}
-    with h5py.File(path, "w") as file:
+    # In memory first: the HDF5 library does not survive a disk that is full.
+    with h5py.File(path, "w", driver="core", backing_store=False) as file:
         for name, values in arrays.items():
             file.create_dataset(name, data=values, chunks=_chunks(values), compression="gzip", compression_opts=1)
         file.attrs["name"] = transitions.origin.name
         file.attrs["ploff"] = describe(transitions)
+        file.flush()
+        path.write_bytes(file.id.get_file_image())
 
 
 def _chunks(values: np.ndarray) -> tuple[int, ...]:

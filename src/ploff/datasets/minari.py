@@ -23,6 +23,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from ploff.actions import ActionSpace
@@ -31,7 +33,10 @@ from ploff.datasets.assemble import Options, Rows, assemble, describe, read_desc
 from ploff.datasets.hdf5 import check_dataset, datasets_in, open_file
 from ploff.datasets.limits import check_parquet
 from ploff.transitions import UNKNOWN, Origin, Transitions
+from ploff.utils import files
 from ploff.utils.errors import DataError
+
+NOTES_BYTES = 4096  # of HDF5, for one array of an episode
 
 NAME = re.compile(r"^([-\w]+/)*[-\w]+-v\d+$")
 
@@ -226,18 +231,37 @@ def name_of(folder: pathlib.Path) -> str:
 def write(transitions: Transitions, folder: pathlib.Path) -> None:
     """Writes a dataset into a folder: built beside it, and moved there when it is whole."""
     name = name_of(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
-    replaced = folder.with_name(f".{folder.name}.replaced-{os.getpid()}")
-    try:
-        (partial / "data").mkdir(parents=True)
-        _fill(transitions, (partial / "data").absolute(), name)  # Minari stumbles over relative paths
-        if folder.exists():
-            folder.rename(replaced)
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+    partial, replaced = files.unfinished(folder), files.unfinished(folder, "replaced")
+    with files.disk_errors_named(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        restore(folder)
+        files.remove_leftovers(folder.parent)
+        try:
+            (partial / "data").mkdir(parents=True)
+            files.reserve(partial / "data" / "room", _largest_size(transitions))
+            _fill(transitions, (partial / "data").absolute(), name)  # Minari stumbles over relative paths
+            if folder.exists() and not files.exchange(partial, folder):
+                folder.rename(replaced)
+            if not folder.exists():
+                partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(replaced, ignore_errors=True)
+
+
+def restore(folder: pathlib.Path) -> None:
+    """Puts a dataset back whose replacement was killed, where folders cannot change places in one step."""
+    if not folder.exists():
+        for replaced in folder.parent.glob(f".{folder.stem}.replaced-*{folder.suffix}"):
+            replaced.rename(folder)
+            return
+
+
+def _largest_size(transitions: Transitions) -> int:
+    """Bytes that a dataset takes at most, uncompressed and with what HDF5 notes of each episode's arrays."""
+    arrays = (*jax.tree.leaves(eqx.filter(transitions, eqx.is_array_like)), transitions.observations)
+    episodes, names = len(transitions.episode_ends()), 8 + len(transitions.infos)
+    return 2 * sum(np.asarray(array).nbytes for array in arrays) + NOTES_BYTES * episodes * names
 
 
 def _fill(transitions: Transitions, place: pathlib.Path, name: str) -> None:

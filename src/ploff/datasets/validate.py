@@ -129,7 +129,9 @@ def check_numbering(source: str, names: Iterable[str]) -> None:
     if not all(match for _, match in found):
         return
     numbers = [int(match[2]) for _, match in found if match]
-    for expected, (number, (name, match)) in enumerate(zip(numbers, found, strict=True), start=numbers[0] if numbers else 0):
+    for expected, (number, (name, match)) in enumerate(
+        zip(numbers, found, strict=True), start=numbers[0] if numbers else 0
+    ):
         if number != expected and match:
             raise DataError(
                 f"{source}: {match[1]}{expected} is missing before {name}; name the columns one by one, or add it"
@@ -205,8 +207,8 @@ def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray |
     if not bad.any():
         place = int(np.flatnonzero((np.abs(values) > LARGEST).reshape(len(values), -1).any(axis=1))[0])
         raise DataError(
-            f"{source}: {name} reach {np.max(np.abs(values)):g}, first in row {place if rows is None else rows[place]}; "
-            f"more than {LARGEST:g} cannot be learned from in 32 bits; is it a filling?"
+            f"{source}: {name} reach {np.max(np.abs(values)):g}, "
+            f"first in row {place if rows is None else rows[place]}; more than {LARGEST:g} cannot be learned from in 32 bits; is it a filling?"
         )
     row, number = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0]), int(bad.sum())
     first = values[row].reshape(-1)[bad[row].reshape(-1)][0]

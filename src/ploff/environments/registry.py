@@ -55,7 +55,7 @@ def known_everywhere(name: str) -> bool:
 
 
 def refuse_code(source: str, name: str, options: Mapping[str, Any]) -> None:
-    """Refuses an environment that a file names and that would import a module or open a file: that is for people to ask.
+    """Refuses an environment of a file's choice that would import a module or open a file: people may ask for that.
 
     Args:
       source: what names it: a log, a policy's file.

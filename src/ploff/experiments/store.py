@@ -1,9 +1,9 @@
 """Results on disk: one file, a line of JSON for each job that ended, only ever appended to.
 
 A line is written in one call and flushed to the disk before the next job is handed out. Whatever kills the writer, and
-whenever, leaves at most one line that is not whole; such a line, or one whose digest is not its own, counts for nothing and stays
-where it is. A line that
-cannot be written (a full disk) is taken back, and what was written before stays.
+whenever, leaves at most one line that is not whole; such a line, or one whose digest is not its own, counts for
+nothing and stays where it is. A line that cannot be written (a full disk) is taken back, and what was written before
+stays.
 """
 
 import contextlib
@@ -29,6 +29,7 @@ class Store:
         self.path = self.folder / RESULTS
         self.records: dict[str, Record] = {}
         self.torn = 0  # lines that are not whole
+        self._is_written = False  # by this process, in a folder that it has seen
         for line in self.path.read_bytes().splitlines() if self.path.exists() else []:
             self._take_in(line)
 
@@ -47,6 +48,8 @@ class Store:
     def append(self, record: Record) -> None:
         """Adds a record; once this returns, it is on the disk."""
         line = json.dumps({**record, files.DIGEST: files.digest(record, 16)}).encode() + b"\n"
+        if self._is_written and not (self.folder / ".lock").exists():
+            raise PloffError(f"{self.folder} is gone: it was moved or deleted while results were written to it")
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -67,7 +70,11 @@ class Store:
             raise PloffError(f"another command is writing to {self.folder}; wait for it, or choose another --out")
 
         with files.locked(self.folder / ".lock", when_taken=refuse):
-            yield self
+            self._is_written = True
+            try:
+                yield self
+            finally:
+                self._is_written = False
 
     def _take_in(self, line: bytes) -> None:
         try:

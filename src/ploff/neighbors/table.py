@@ -1,7 +1,7 @@
 """The table of neighbors: for every state of a log, the k nearest states in which an action was taken.
 
-One file: a seal, a line of JSON (what it was made from, how, and with what recall), then M × k rows as int32, which are mapped
-into memory, not read. The first neighbor of a state in which an action was taken is that state itself; a state
+One file: a seal, a line of JSON (what it was made from, how, and with what recall), then M × k rows as int32, which are
+mapped into memory, not read. The first neighbor of a state in which an action was taken is that state itself; a state
 behind them (an episode's last) has none of its own. The file appears under its name once it is whole.
 """
 

@@ -1,7 +1,7 @@
 """Checkpoints: a seal, a line of JSON, then a pytree's arrays; whole or absent, and as they were written.
 
-The seal, the file's first line, has the format's version and digests of all that stands behind it: a bit that flipped on a
-disk or on its way is found before anything is learned from it or acted by it.
+The seal, the file's first line, has the format's version and digests of all that stands behind it: a bit that flipped
+on a disk or on its way is found before anything is learned from it or acted by it.
 """
 
 import hashlib

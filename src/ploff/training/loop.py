@@ -151,6 +151,10 @@ class TrainingRun(Generic[State]):
         """Writes the checkpoint, whole or not at all, and the history as CSV beside it."""
         if self.checkpoint is None:
             return
+        if self._saved > -math.inf and not self.checkpoint.parent.is_dir():
+            raise PloffError(
+                f"{self.checkpoint.parent} is gone: it was moved or deleted while {self.label} was trained in it"
+            )
         progress = {"step": self.step, "finished": finished, "history": self.history, "evaluations": self.evaluations}
         save_tree(self.checkpoint, (self.state, self.memory), {**self.header, **progress})
         for name, rows in (("history", self.history), (self.evaluations_name, self.evaluations)):

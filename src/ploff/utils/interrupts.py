@@ -1,8 +1,8 @@
 """Ctrl-C and its like, as a wish that loops read between two steps.
 
-Python raises a KeyboardInterrupt wherever it is, in a library's callback too, which may swallow it or be left half done.
-Here the signal only notes what is wished; `check`, which every long loop calls, raises it where state is whole. A second
-signal ends the process at once: files are written whole or not at all, so nothing breaks.
+Python raises a KeyboardInterrupt wherever it is, in a library's callback too, which may swallow it or be left half
+done. Here the signal only notes what is wished; `check`, which every long loop calls, raises it where state is whole. A
+second signal ends the process at once: files are written whole or not at all, so nothing breaks.
 """
 
 import contextlib

@@ -66,6 +66,11 @@ class RayExecutor:
     def _next_event(self, stream: Any) -> Event:
         try:
             return self._ray.get(next(stream))
+        except self._ray.exceptions.LocalRayletDiedError:
+            raise PloffError(
+                "the Ray node of this machine is lost, and with it the way to the others; what is done is kept: "
+                "start the node again (`ray start`), and run the same command again"
+            ) from None
         except (self._ray.exceptions.RayError, StopIteration) as error:
             return Outcome("lost", reason=f"its worker went away ({type(error).__name__})")
 

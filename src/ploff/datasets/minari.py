@@ -157,8 +157,8 @@ def _rows(source: str, episodes: list[dict[str, Any]], states: Any, actions: Any
         "observations": np.concatenate([observations[:-1] for observations in encoded]),
         "actions": np.concatenate([np.asarray(episode["actions"]) for episode in episodes]),
         "rewards": np.concatenate([np.asarray(episode["rewards"]) for episode in episodes]),
-        "terminals": np.concatenate([np.asarray(episode["terminations"], bool) for episode in episodes]),
-        "timeouts": np.concatenate([np.asarray(episode["truncations"], bool) for episode in episodes]),
+        "terminals": _flags(source, "terminations", episodes),
+        "timeouts": _flags(source, "truncations", episodes),
     }
     if offset:
         arrays["actions"] = arrays["actions"] - offset
@@ -173,6 +173,10 @@ def _rows(source: str, episodes: list[dict[str, Any]], states: Any, actions: Any
         },
         action_space=space,
     )
+
+
+def _flags(source: str, name: str, episodes: list[dict[str, Any]]) -> np.ndarray:
+    return np.concatenate([validate.as_flags(source, name, np.asarray(episode[name])) for episode in episodes])
 
 
 def _mark_ends(source: str, arrays: dict[str, np.ndarray], ends: np.ndarray) -> None:

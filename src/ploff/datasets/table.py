@@ -74,7 +74,7 @@ def _open(path: pathlib.Path) -> pa.Table:
             check_text(path)
             return pyarrow.csv.read_csv(path)
         check_parquet(path)
-        return pyarrow.parquet.read_table(path)
+        return pyarrow.parquet.read_table(path, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
 
@@ -208,7 +208,8 @@ def write(transitions: Transitions, path: pathlib.Path) -> None:
     if path.suffix.lower() == ".csv":
         pyarrow.csv.write_csv(table, path)
     else:
-        pyarrow.parquet.write_table(table.replace_schema_metadata({"ploff": describe(transitions)}), path)
+        noted = table.replace_schema_metadata({"ploff": describe(transitions)})
+        pyarrow.parquet.write_table(noted, path, write_page_checksum=True)
 
 
 def _spread(name: str, values: np.ndarray, empty: np.ndarray | None = None) -> dict[str, pa.Array]:

@@ -61,7 +61,12 @@ def reading(source: str) -> Iterator[None]:
     """Turns whatever goes wrong between a file's bytes and transitions into a fault of the file, in one line."""
     try:
         yield
-    except (PloffError, Warning, FileNotFoundError, PermissionError, ModuleNotFoundError):
+    except PloffError as error:
+        text = " ".join(str(error).split())
+        if text == str(error) and source in text:
+            raise
+        raise DataError(text if source in text else f"{source}: {text}") from error
+    except (Warning, FileNotFoundError, PermissionError, ModuleNotFoundError):
         raise
     except UnicodeDecodeError as error:
         raise DataError(f"{source} is not text in UTF-8 ({error.reason} at byte {error.start}); save it so") from error
@@ -107,7 +112,11 @@ def check_origin(source: str, origin: Origin) -> None:
 
 def check_space(source: str, space: ActionSpace | None) -> None:
     """Bounds that a file declares are numbers, the lower ones below the higher."""
-    if space is not None and not np.all(np.asarray(space.low) <= np.asarray(space.high)):
+    if space is None:
+        return
+    if space.kind == "box" and space.n != 0:
+        raise DataError(f"{source}: its actions lie in a box and are {space.n!r} choices; it is one or the other")
+    if not np.all(np.asarray(space.low) <= np.asarray(space.high)):
         raise DataError(
             f"{source}: its actions' bounds are {space.low} and {space.high}; lower before higher is expected"
         )
@@ -169,6 +178,7 @@ def check_shapes(source: str, arrays: Mapping[str, Shaped]) -> None:
 
 def as_flags(source: str, name: str, values: np.ndarray) -> np.ndarray:
     """Flags as booleans, whatever type they were written in; anything but 0 and 1 is refused."""
+    check_kinds(source, {name: values})
     values = values.reshape(len(values))
     if values.dtype == bool:
         return values
@@ -201,14 +211,16 @@ def check(transitions: Transitions, source: str) -> None:
 def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
     """`rows` are the numbers by which the file knows the rows, if not their own."""
     blocks = (values[start : start + BLOCK_ROWS] for start in range(0, len(values), BLOCK_ROWS))
-    if not np.issubdtype(values.dtype, np.floating) or all((np.abs(block) <= LARGEST).all() for block in blocks):
+    wide = values.dtype.kind == "f" or (values.dtype.kind in "iu" and values.dtype.itemsize == 8)
+    if not wide or all((np.abs(block, dtype=np.result_type(block, np.float32)) <= LARGEST).all() for block in blocks):
         return
     bad = ~np.isfinite(values)
     if not bad.any():
-        place = int(np.flatnonzero((np.abs(values) > LARGEST).reshape(len(values), -1).any(axis=1))[0])
+        sizes = np.abs(values, dtype=np.float64).reshape(len(values), -1)
+        first = int(np.flatnonzero((sizes > LARGEST).any(axis=1))[0])
         raise DataError(
-            f"{source}: {name} reach {np.max(np.abs(values)):g}, "
-            f"first in row {place if rows is None else rows[place]}; more than {LARGEST:g} cannot be learned from in 32 bits; is it a filling?"
+            f"{source}: {name} reach {sizes.max():g}, first in row {first if rows is None else rows[first]}; "
+            f"more than {LARGEST:g} cannot be learned from in 32 bits; is it a filling?"
         )
     row, number = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0]), int(bad.sum())
     first = values[row].reshape(-1)[bad[row].reshape(-1)][0]

@@ -38,6 +38,7 @@ import fault_structures
 SECONDS = 60
 FORMATS = ("a.hdf5", "plain.hdf5", "walk-v0", "a.npz", "a.parquet", "a.csv")
 BAD = ("internal", "crashed", "hung")
+STEPS = {"ploff": "500", "bc": "60000"}
 TINY = ["hidden_sizes=8,8", "batch_size=16"]
 Case = tuple[str, str, Callable[[pathlib.Path], None]]  # format, fault, what does it to a copy of the sound file
 
@@ -150,10 +151,7 @@ def try_files(
     """Loads a copy of the sound file for each case, in a process that may die."""
     ask = worker = None
     for name, fault, damage in cases:
-        copy = place / "case" / name
-        shutil.rmtree(copy.parent, ignore_errors=True)
-        copy.parent.mkdir()
-        (shutil.copytree if sound[name].is_dir() else shutil.copyfile)(sound[name], copy)
+        copy = copy_of(sound[name], place / "case" / name)
         damage(copy)
         if worker is None:
             ask, there = multiprocessing.get_context("spawn").Pipe()
@@ -171,6 +169,14 @@ def try_files(
         worker.kill()
 
 
+def copy_of(sound: pathlib.Path, place: pathlib.Path) -> pathlib.Path:
+    """A fresh copy of a file or a folder, to be damaged."""
+    shutil.rmtree(place.parent, ignore_errors=True)
+    place.parent.mkdir(parents=True)
+    (shutil.copytree if sound.is_dir() else shutil.copyfile)(sound, place)
+    return place
+
+
 def _ask(ask: Any, worker: Any, copy: pathlib.Path, sound: pathlib.Path) -> str:
     ask.send((str(copy), str(sound)))
     ready = connection.wait([ask, worker.sentinel], SECONDS)
@@ -178,7 +184,7 @@ def _ask(ask: Any, worker: Any, copy: pathlib.Path, sound: pathlib.Path) -> str:
         return "hung"
     try:
         return ask.recv()
-    except EOFError:
+    except (EOFError, ConnectionResetError):
         return "crashed"
 
 
@@ -280,8 +286,9 @@ def _use_outcome(out: pathlib.Path, wanted: dict[str, Any]) -> str:
 
 
 def _command(out: pathlib.Path, method: str, *more: str) -> list[str]:
-    length = ["--steps", "3000", "--environment", "none", "--out", str(out)]
-    return [sys.executable, "-m", "ploff", "train", "sample", "--method", method, *length, *more]
+    length = ["--steps", STEPS[method], "--environment", "none", "--out", str(out)]
+    log = str(out.parent / "sound" / "a.npz")
+    return [sys.executable, "-m", "ploff", "train", log, "--method", method, *length, *more]
 
 
 def _train(out: pathlib.Path, method: str = "bc", *more: str) -> subprocess.CompletedProcess:

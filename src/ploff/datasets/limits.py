@@ -1,7 +1,6 @@
 """What a table's file declares, held against memory before it is read."""
 
 import pathlib
-from collections.abc import Sequence
 
 from ploff.datasets.validate import refuse_larger
 from ploff.utils.errors import DataError
@@ -10,20 +9,18 @@ BYTES_PER_VALUE = 8  # where a file does not say how wide its values are in memo
 MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # that editors begin a text with
 
 
-def check_parquet(path: pathlib.Path, columns: Sequence[str] | None = None) -> None:
-    """Refuses a Parquet file whose columns, all or those named, would not fit into memory.
+def check_parquet(path: pathlib.Path) -> None:
+    """Refuses a Parquet file whose columns would not fit into memory.
 
-    A value that is repeated a billion times takes some bytes in a file: rows count, and sizes before compression.
+    A value that is repeated a billion times takes some bytes in a file: rows count, and sizes before compression. Single
+    columns are not asked for theirs: where one's statistics are damaged, Arrow ends the process.
     """
     import pyarrow.parquet
 
     found = pyarrow.parquet.read_metadata(path)
-    sizes = 0
-    for group in map(found.row_group, range(found.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            if columns is None or column.path_in_schema.split(".")[0] in columns:
-                sizes += max(column.total_uncompressed_size, BYTES_PER_VALUE * column.num_values)
-    refuse_larger(str(path), sizes)
+    groups = map(found.row_group, range(found.num_row_groups))
+    values = BYTES_PER_VALUE * found.num_columns
+    refuse_larger(str(path), sum(max(group.total_byte_size, values * group.num_rows) for group in groups))
 
 
 def check_text(path: pathlib.Path) -> None:

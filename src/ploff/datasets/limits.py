@@ -12,8 +12,8 @@ MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # that editors begin a t
 def check_parquet(path: pathlib.Path) -> None:
     """Refuses a Parquet file whose columns would not fit into memory.
 
-    A value that is repeated a billion times takes some bytes in a file: rows count, and sizes before compression. Single
-    columns are not asked for theirs: where one's statistics are damaged, Arrow ends the process.
+    A value that is repeated a billion times takes some bytes in a file: rows count, and sizes before compression.
+    Single columns are not asked for theirs: where one's statistics are damaged, Arrow ends the process.
     """
     import pyarrow.parquet
 

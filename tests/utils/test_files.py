@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ploff.utils import files
-from ploff.utils.errors import PloffError
+from ploff.utils.errors import DamagedFileError, PloffError
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
@@ -73,14 +73,15 @@ def test_no_bit_of_a_record_can_change_its_meaning_unseen(tmp_path):
     path, content = tmp_path / "a.json", {"score": 1.5, "name": "walk", "steps": [1, 2], "none": None}
     files.write_record(path, content)
     assert files.read_record(path) == {"format": "ploff record 1", **content}
-    whole = path.read_bytes()
+    whole, refused = path.read_bytes(), 0
     for position in range(len(whole)):
         for bit in range(8):
             path.write_bytes(whole[:position] + bytes([whole[position] ^ (1 << bit)]) + whole[position + 1 :])
             try:
                 assert files.read_record(path) == {"format": "ploff record 1", **content}  # a blank of another kind
-            except PloffError as error:
-                assert str(error).startswith(f"damaged: {path}")
+            except DamagedFileError:
+                refused += 1
+    assert refused > 6 * len(whole)
 
 
 @pytest.mark.parametrize(
@@ -92,18 +93,19 @@ def test_no_bit_of_a_record_can_change_its_meaning_unseen(tmp_path):
     ],
 )
 def test_a_disk_that_refuses_is_named_with_the_remedy(number, remedy, tmp_path):
-    with (
-        pytest.raises(PloffError, match=f"^{tmp_path}/new/a.txt cannot be written: {remedy}"),
-        files.atomic_write(tmp_path / "new" / "a.txt") as partial,
-    ):
-        partial.write_text("half")
-        raise OSError(number, os.strerror(number))
+    def write_half():
+        with files.atomic_write(tmp_path / "new" / "a.txt") as partial:
+            partial.write_text("half")
+            raise OSError(number, os.strerror(number))
+
+    with pytest.raises(PloffError, match=f"^{tmp_path}/new/a.txt cannot be written: {remedy}"):
+        write_half()
     assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_a_file_where_a_folder_should_be_is_said(tmp_path):
     (tmp_path / "a").touch()
-    with pytest.raises(PloffError, match="a/b.txt cannot be written: .*; choose a folder that you may write to"):
+    with pytest.raises(PloffError, match=r"a/b\.txt cannot be written: .*; choose a folder that you may write to"):
         files.write_text(tmp_path / "a" / "b.txt", "text")
 
 

@@ -14,20 +14,24 @@ NUMBERS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_signal_is_noted_and_raised_where_a_loop_looks(name, capfd):
-    reached = []
-    before = signal.getsignal(getattr(signal, name))
-    signal.signal(getattr(signal, name), signal.SIG_DFL)  # as in a terminal, wherever this test runs
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupts.handled():
-            os.kill(os.getpid(), getattr(signal, name))
+    reached, number = [], getattr(signal, name)
+
+    def work():
+        with interrupts.handled():
+            os.kill(os.getpid(), number)
             reached.append("no library is cut off")
             interrupts.check()
+
+    before = signal.signal(number, signal.SIG_DFL)  # as in a terminal, wherever this test runs
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
         assert reached
         assert interrupts.exit_code() == NUMBERS[name]
         assert "Ctrl-C again ends at once" in capfd.readouterr().err
-        assert signal.getsignal(getattr(signal, name)) == signal.SIG_DFL
+        assert signal.getsignal(number) == signal.SIG_DFL
     finally:
-        signal.signal(getattr(signal, name), before)
+        signal.signal(number, before)
 
 
 def test_it_is_raised_once_so_that_saving_is_not_cut_off():

@@ -217,7 +217,7 @@ def read_run(folder: pathlib.Path) -> Run:
 def _num_last(folder: pathlib.Path) -> int:
     """What the suite says that a run in this folder belongs to."""
     suite = folder.resolve().parents[2] / SUITE
-    content = (files.read_json(suite) if suite.exists() else None) or {}
+    content = (files.read_record(suite) if suite.exists() else None) or {}
     return content.get("last_evaluations") or LAST_EVALUATIONS[content.get("preset", "default")]
 
 

@@ -45,7 +45,7 @@ Case = tuple[str, str, Callable[[pathlib.Path], None]]  # format, fault, what do
 
 def main() -> None:
     """Runs what is asked for, prints a table, and ends with 1 where anything is ploff's fault."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="A campaign of faults, from a seed.")
     parser.add_argument("--seed", type=int, default=0)
     for name in ("bytes", "folders", "signals", "kills"):
         parser.add_argument(f"--{name}", type=int, default=0, help="how many; of folders: bits per file")
@@ -247,13 +247,13 @@ def use(out: pathlib.Path) -> dict[str, Any]:
     from ploff.experiments.run_folder import find_metric
     from ploff.experiments.run_suite import load_results
     from ploff.metric.train import load_metric
-    from ploff.report import gather
+    from ploff.report.gather import gather
 
     run, (suite, _, store) = ploff.load_run(out), load_results(out)
     explainer, data = open_explainer(out)
     learned = load_metric(find_metric(out))
     states = np.asarray(data.observations[:8])
-    shown = gather.gather([out])
+    shown = gather([out])
     return {
         "actions": np.asarray(run.policy()(states)).tobytes(),
         "distances": learned.state_distances(states).tobytes(),

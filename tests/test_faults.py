@@ -1,4 +1,4 @@
-"""The campaign of faults, its short part: some damaged files of every format. `benchmarks/faults.py` is the long one."""
+"""The campaign of faults in short: some damaged files of every format. `benchmarks/faults.py` is the long one."""
 
 import collections
 import itertools

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Float
 
 from ploff.utils.errors import PloffError
@@ -18,7 +19,7 @@ SIZES = (1, 4, 16, 64, 256, 1024, 4096)
 
 def is_traced(*trees: Any) -> bool:
     """Whether a transformation such as `jit` looks at these: they have no values yet."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def as_observations(given: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "B *S"]:
@@ -47,7 +48,7 @@ def as_observations(given: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "B 
     return values
 
 
-def in_batches(act: Callable[[np.ndarray], Any], rows: Float[np.ndarray, "B *S"], width: int) -> np.ndarray:
+def in_batches(act: Callable[[Any], Any], rows: Float[np.ndarray, "B *S"], width: int) -> np.ndarray:
     """The actions of all rows, by a compiled function that sees few numbers of rows."""
     parts = [np.zeros((0, width), np.float32)]
     for start in range(0, len(rows), SIZES[-1]):

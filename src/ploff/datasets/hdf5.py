@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
+from h5py import h5o
 
 from ploff.datasets.validate import refuse_larger
 from ploff.utils.cores import available_cores
@@ -61,7 +62,7 @@ def _collect(
         item = group[name]
         if item.file.filename != group.file.filename:
             raise DataError(f"{group.file.filename}: {prefix}{name} leads to another file; put the data itself there")
-        place = h5py.h5o.get_info(item.id).addr
+        place = h5o.get_info(item.id).addr
         if isinstance(item, h5py.Dataset):
             found[f"{prefix}{name}"] = item
         elif isinstance(item, h5py.Group) and names is None and place not in seen:  # links may go round

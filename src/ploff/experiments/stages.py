@@ -6,6 +6,7 @@ that it can be cut off at any moment: a job that is run again finds what an earl
 """
 
 import dataclasses
+import json
 import pathlib
 import shutil
 import warnings
@@ -67,7 +68,7 @@ def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
             f"{origin.name} does not say in which environment policies are tried, or which returns score 0 and 100"
         )
     if arguments["scored"]:
-        refuse_code(origin.name, origin.environment, json.loads(origin.options))
+        refuse_code(origin.name, origin.environment or "", json.loads(origin.options))
         find_eval_env(data, origin.environment, arguments["physics"])
     note = {
         "name": origin.name,

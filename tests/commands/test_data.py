@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -235,4 +237,20 @@ def test_collect_refuses_an_unknown_environment(tmp_path, capsys):
     code, _, errors = run(capsys, "collect", "Hoper-v5", "--out", "a.npz")
     assert code == 2
     assert errors.startswith("ploff: error: unknown environment 'Hoper-v5'")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["a.hdf5", "b-v0", "c.npz", "d.csv", "e.parquet"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(target, tmp_path):
+    """Of a process of its own: the HDF5 library used to take it along."""
+    target = tmp_path / target
+    code = (
+        "import resource, sys\nfrom ploff.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\nmain(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", code, "data", "convert", "sample", str(target)]
+    ended = subprocess.run([*command, *["--format", "minari"] * (not target.suffix)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert f"{target} cannot be written: " in ended.stderr
     assert list(tmp_path.iterdir()) == []

@@ -199,9 +199,9 @@ def test_the_states_of_a_table_are_shown_as_rows_with_the_names_of_its_columns(f
 def test_a_log_that_is_gone_leaves_the_rest_of_the_page(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
     for path in (tmp_path / "copy").rglob("config.json"):
-        config = files.read_json(path)
+        config = files.read_record(path)
         config["dataset"] = str(tmp_path / "gone.npz")
-        files.write_json(path, config)
+        files.write_record(path, config)
     shown = render_page(gather([tmp_path / "copy"]))
     assert "the log is not to be had here" in shown
     assert "states cannot be drawn here" in shown

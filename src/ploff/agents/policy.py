@@ -5,6 +5,7 @@ through them. Beside the arrays stands what it takes to build the module again: 
 of observations and actions, and the normalizer.
 """
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from jaxtyping import Array, Float
 
 from ploff.actions import ActionSpace
 from ploff.agents.base import Method, get_method
+from ploff.agents.batches import as_observations, in_batches, is_traced
 from ploff.agents.dataset import OfflineDataset
 from ploff.training.checkpoint import load_header, load_tree, save_tree
 from ploff.transitions import Normalizer, Transitions
@@ -40,13 +42,36 @@ class Policy(eqx.Module):
         normalizer = jax.tree.map(jnp.asarray, data.observation_normalizer)
         return cls(method.policy(state), normalizer, data.action_space, data.observation_shape)
 
-    def __call__(self, observations: Float[Any, "B *S"]) -> Float[Array, "B A"]:
-        """The actions; a pure function, for use inside or outside jit."""
+    def __call__(self, observations: Any) -> Float[Array, "B A"]:
+        """The actions; a pure function, for use inside or outside jit.
+
+        Outside, rows are checked to be finite numbers, and compiled for few sizes. Inside of a transformation there are
+        no values to check: NaN gives NaN.
+
+        Args:
+          observations: one row per state, in the environment's own units; an array or a list.
+        """
+        if not is_traced(self, observations):
+            rows = as_observations(observations, self.observation_shape)
+            return jnp.asarray(in_batches(functools.partial(_act, self), rows, self.action_space.width))
         if tuple(observations.shape[1:]) != self.observation_shape:
             raise PloffError(
                 f"this policy takes observations of shape {self.observation_shape}, got {tuple(observations.shape[1:])}"
             )
         return self.actor(self.normalizer.normalize(jnp.asarray(observations, jnp.float32)))
+
+    # `jax.jit(policy)` asks for these: a policy is itself, whatever another one's arrays hold.
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@eqx.filter_jit
+def _act(policy: Policy, observations: Array) -> Array:
+    return policy(observations)
 
 
 def save_policy(path: str | os.PathLike[str], policy: Policy, method: str, config: Any, **about: Any) -> None:

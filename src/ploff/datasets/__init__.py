@@ -65,7 +65,8 @@ def load(
         with importlib.resources.as_file(importlib.resources.files(__name__) / "sample.npz") as path:
             return _module("npz").read(path, options)
     path = _locate(str(name), format)
-    return _module(format or format_of(path)).read(path, options)
+    with validate.reading(str(path)):
+        return _module(format or format_of(path)).read(path, options)
 
 
 def save(
@@ -172,6 +173,7 @@ def _locate(name: str, format: str | None) -> pathlib.Path:
     if name.startswith(MINARI_PREFIX):
         return minari.download(name.removeprefix(MINARI_PREFIX))
     path = pathlib.Path(name)
+    minari.restore(path)
     if is_place(path):
         return path
     found = find_file(name) if format in (None, "d4rl") else None

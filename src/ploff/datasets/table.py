@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ploff.datasets import validate
 from ploff.datasets.assemble import Options, Rows, assemble, describe, next_observations_if_needed, read_description
+from ploff.datasets.limits import check_parquet, check_text
 from ploff.transitions import Origin, Transitions
 from ploff.utils.errors import DataError
 
@@ -49,7 +50,7 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
         following = known = None
     _add_flags(source, table, columns, arrays)
     metadata = (table.schema.metadata or {}).get(b"ploff")
-    origin, action_space = read_description(metadata.decode()) if metadata else (Origin(name=path.stem), None)
+    origin, action_space = read_description(source, metadata.decode()) if metadata else (Origin(name=path.stem), None)
     used = {name for names in columns.values() for name in names}
     others = [field.name for field in table.schema if field.name not in used and _is_numeric(field.type)]
     rows = Rows(
@@ -70,9 +71,11 @@ def _open(path: pathlib.Path) -> pa.Table:
 
     try:
         if path.suffix.lower() == ".csv":
+            check_text(path)
             return pyarrow.csv.read_csv(path)
-        return pyarrow.parquet.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        check_parquet(path)
+        return pyarrow.parquet.read_table(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
 
 
@@ -93,6 +96,9 @@ def find_columns(source: str, present: Sequence[str], options: Options) -> dict[
         names = chosen or _by_convention(field, conventions, present)
         if names:
             found[field] = names
+            validate.check_columns(source, present, names)
+        if not chosen:
+            validate.check_numbering(source, names)
     return found
 
 
@@ -166,6 +172,8 @@ def _add_flags(source: str, table: pa.Table, columns: dict[str, list[str]], arra
     if table.column(columns["episodes"][0]).null_count:
         raise DataError(f"{source}: column {columns['episodes'][0]!r} has gaps: every row belongs to an episode")
     ids = table.column(columns["episodes"][0]).to_numpy()
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
+        raise DataError(f"{source}: column {columns['episodes'][0]!r} holds NaN: every row belongs to an episode")
     changes = np.ones(count, bool)
     changes[:-1] = ids[1:] != ids[:-1]
     if len(set(ids[changes].tolist())) < changes.sum():
@@ -200,7 +208,8 @@ def write(transitions: Transitions, path: pathlib.Path) -> None:
     if path.suffix.lower() == ".csv":
         pyarrow.csv.write_csv(table, path)
     else:
-        pyarrow.parquet.write_table(table.replace_schema_metadata({"ploff": describe(transitions)}), path)
+        noted = table.replace_schema_metadata({"ploff": describe(transitions)})
+        pyarrow.parquet.write_table(noted, path, write_page_checksum=True)
 
 
 def _spread(name: str, values: np.ndarray, empty: np.ndarray | None = None) -> dict[str, pa.Array]:

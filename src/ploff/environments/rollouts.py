@@ -23,6 +23,7 @@ import jax
 import numpy as np
 
 from ploff.environments.stepper import ThreadedStepper
+from ploff.utils import interrupts
 from ploff.utils.cores import available_cores
 from ploff.utils.errors import PloffError
 
@@ -68,6 +69,7 @@ def run_episodes(
                 running[-1].begin(number, seeds[number])
             for lane in running:
                 observations[lane.row] = lane.observation
+            interrupts.check()
             actions = act(observations)
             for lane in running:
                 lane.action = actions[lane.row]

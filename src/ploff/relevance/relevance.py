@@ -78,13 +78,13 @@ class Relevance:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it as JSON, whole or not at all."""
         content = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        files.write_json(path, {"format": FORMAT, **content, "normalizer": self.normalizer.to_json()})
+        files.write_record(path, {"format": FORMAT, **content, "normalizer": self.normalizer.to_json()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Relevance":
         """Reads what `save` wrote."""
-        content = files.read_json(path)
-        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        content = files.read_record(path)
+        if content.pop("format", None) != FORMAT:
             raise PloffError(f"{path} holds no relevance that this version reads; delete it, and it is made anew")
         arrays = {name: np.asarray(content.pop(name), np.float64) for name in ("shares", "intervals", "spectrum")}
         return cls(normalizer=Normalizer.from_json(content.pop("normalizer")), **arrays, **content)

@@ -19,15 +19,19 @@ from ploff.commands.data import Data
 from ploff.commands.evaluate import Evaluate
 from ploff.commands.explain import Explain
 from ploff.commands.gridworld import Gridworld
+from ploff.commands.judge import Judge
 from ploff.commands.methods import Methods
 from ploff.commands.metric import Metric
 from ploff.commands.report import Report
+from ploff.commands.select import Select
 from ploff.commands.train import Train
 from ploff.utils.errors import PloffError, PloffWarning, UnknownNameError
 
 COMMANDS = {
     "train": Train,
     "evaluate": Evaluate,
+    "judge": Judge,
+    "select": Select,
     "explain": Explain,
     "report": Report,
     "data": Data,
@@ -43,7 +47,10 @@ Start with `ploff data show LOG`, then `ploff train LOG --out RUN`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs one command. Exit codes: 0 done, 2 the input is at fault, 1 ploff is, 130 interrupted."""
+    """Runs one command. Exit codes: 0 done, 2 the input is at fault, 1 ploff is, 130 interrupted.
+
+    `ploff judge` has two more: 3 not better than the log, 4 it cannot be told.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     traceback = "--traceback" in arguments or bool(os.environ.get("PLOFF_TRACEBACK"))
     arguments = [argument for argument in arguments if argument != "--traceback"]

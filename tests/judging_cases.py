@@ -13,7 +13,7 @@ BOX = ActionSpace.box([-1.0], [1.0])
 
 
 def two_states(episodes: int = 40, seed: int = 0, share: float = 0.5, stuck: bool = False) -> Transitions:
-    """+1 leads to state 1, −1 to state 0; a step in state 1 pays 1. Episodes begin in state 0 and are cut after 5 steps.
+    """+1 leads to state 1, −1 to state 0; a step in state 1 pays 1. Episodes begin in state 0, 5 steps each.
 
     Args:
       episodes: how many.

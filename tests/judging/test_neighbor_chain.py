@@ -1,7 +1,10 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from judging_cases import always, judged_log
+from ploff.judging.judged_log import JudgedLog
 from ploff.judging.log_distance import LogDistance
 from ploff.judging.neighbor_chain import chain_returns, distances_to
 
@@ -50,3 +53,11 @@ def test_an_action_between_two_is_worth_what_lies_between(up):
     log = judged_log(share=up, episodes=60)
     value = returns(log, always(0.0), num_nearest=50).mean()
     assert 0.5 < value < 3.5
+
+
+def test_where_rewards_are_costs_going_astray_earns_the_worst_of_them_to_the_end():
+    log = judged_log(stuck=True)
+    costs = JudgedLog.of(dataclasses.replace(log.data, rewards=np.asarray(log.data.rewards) - 1))
+    # A reach of next to nothing: the step in state 0 costs 1, the four from state 1 on cost 1 each, as at worst.
+    np.testing.assert_allclose(returns(costs, always(1.0), reach=1e-3), -5.0, atol=1e-5)
+    np.testing.assert_allclose(returns(costs, always(1.0)), -3.0, atol=1e-5)

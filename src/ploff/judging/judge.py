@@ -174,8 +174,8 @@ class Judge:
     def advantage(self, actions: Float[np.ndarray, "M A"], value: Estimate) -> Estimate:
         """What a policy is worth beyond the log, when both are seen in the same way.
 
-        Stitched episodes go astray, and so do the log's own if no transition may testify for itself. The difference of the
-        two is taken draw by draw of the episodes. Fitted Q evaluation is corrected by the log already.
+        Stitched episodes go astray, and so do the log's own if no transition may testify for itself. The difference
+        of the two is taken draw by draw of the episodes. Fitted Q evaluation is corrected by the log already.
         """
         if self.config.estimator != "neighbors":
             logged = self.logged_return.value

@@ -1,15 +1,16 @@
 r"""The nearest-neighbor estimate: the policy's episodes, stitched from logged transitions.
 
 In a state of the log the policy's action is replaced by those of the logged pairs nearest to it, and the next state is
-the one that followed there, itself a state of the log. Far from every logged pair the episode goes astray: it ends, and
-nothing more is paid. So the policy becomes a Markov chain on the log's states,
+the one that followed there, itself a state of the log. Far from every logged pair the episode goes astray, and earns the
+worst from there on. So the policy becomes a Markov chain on the log's states,
 
-    V_h(s) = e^{−(d(s)/ℓ)²} Σ_i w_i(s) (r_i + (1 − terminal_i) V_{h−1}(s_i')),   w_i ∝ e^{−(d_i/b)²/2},   V_0 = 0
+    V_h(s) = p(s) Σ_i w_i(s) (r_i + (1 − terminal_i) V_{h−1}(s_i')) + (1 − p(s)) h r₋,     V_0 = 0
+    w_i ∝ e^{−(d_i/b)²/2},   p(s) = e^{−(min_i d_i/ℓ)²}
 
-over the n pairs i nearest to (s, π(s)) among those logged in neighboring states; d is the least d_i, and ℓ the reach.
-Its value is exact: undiscounted, cut at the horizon, and never beyond what rewards allow, since weights are not negative
-and sum to at most 1. With an infinite reach going astray costs nothing, with a short one it costs all that would follow: the
-truth is thought to lie between.
+over the n pairs i nearest to (s, π(s)) among those logged in neighboring states; ℓ is the reach, and r₋ the 1% quantile
+of the rewards (at most 0, where episodes end by themselves). Its value is exact: undiscounted, cut at the horizon, and
+never beyond what rewards allow. With an infinite reach going astray costs nothing, with a short one it costs all that
+would follow: the truth is thought to lie between.
 
 Shapes: M states, N transitions, k neighbors, n of them with weight, B replicates.
 """
@@ -33,6 +34,7 @@ LONG_REACH = 40.0  # where policies are held against the log, seen in the same w
 SHORT_REACH = 7.0  # of the interval's lower end; the upper end's has no limit
 BLOCK = 8_192
 FAR = 1e30
+WORST = 0.01  # quantile of the rewards that an episode earns once it went astray
 
 
 def distances_to(
@@ -86,13 +88,17 @@ def chain_returns(
     stays = np.exp(-np.square(np.minimum(least / reach, 10.0)))
     counts = _episode_counts(int(log.owners.max()) + 1, replicates, seed)
     rewards, goes_on = np.asarray(log.data.rewards, np.float32), ~np.asarray(log.data.terminals)
+    worst = np.float32(np.quantile(rewards, WORST))
+    worst = min(worst, np.float32(0)) if log.has_ends else worst
     found = []
     for count in counts:
         drawn = weights * count[log.owners[chosen]]
         empty = drawn.sum(axis=1, keepdims=True) <= 0  # none of a state's neighbors was drawn
         drawn = np.where(empty, weights, drawn)
-        drawn = stays * drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-30)
-        values = _iterate(drawn.astype(np.float32), chosen, rewards, goes_on, log.next_states, log.horizon)
+        drawn = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-30)
+        values = _iterate(
+            drawn.astype(np.float32), stays[:, 0], chosen, rewards, goes_on, log.next_states, worst, log.horizon
+        )
         found.append(np.asarray(values)[log.starts])
     return np.stack(found)
 
@@ -109,9 +115,19 @@ def _distances(logged: DataDistance, rows: Array, actions: Array, neighbors: Arr
 
 
 @functools.partial(jax.jit, static_argnames="horizon")
-def _iterate(weights: Array, chosen: Array, rewards: Array, goes_on: Array, following: Array, horizon: int) -> Array:
-    def step(values: Array, _: None) -> tuple[Array, None]:
+def _iterate(
+    weights: Array,
+    stays: Array,
+    chosen: Array,
+    rewards: Array,
+    goes_on: Array,
+    following: Array,
+    worst: Array,
+    horizon: int,
+) -> Array:
+    def step(values: Array, to_go: Array) -> tuple[Array, None]:
         gained = rewards + jnp.where(goes_on, values[following], 0.0)
-        return jnp.sum(weights * gained[chosen], axis=1), None
+        return stays * jnp.sum(weights * gained[chosen], axis=1) + (1 - stays) * to_go * worst, None
 
-    return jax.lax.scan(step, jnp.zeros(weights.shape[0]), None, length=horizon)[0]
+    begin = jnp.zeros(weights.shape[0])
+    return jax.lax.scan(step, begin, 1.0 + jnp.arange(horizon))[0]

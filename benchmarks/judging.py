@@ -39,6 +39,7 @@ class Changed(eqx.Module):
     high: jax.Array
 
     def __call__(self, observations):
+        """The actions."""
         x = jnp.asarray(observations, jnp.float32)
         action = sum(w * part(x) for w, part in zip(self.weights, self.parts, strict=True))
         half = (self.high - self.low) / 2
@@ -52,6 +53,7 @@ class Network(eqx.Module):
     arrays: dict
 
     def __call__(self, x):
+        """The actions."""
         p = self.arrays
         if self.kind == "gaussian_tanh_mlp":
             x = (x - p["in_shift"]) / (p["in_scale"] + 1e-8)
@@ -140,6 +142,7 @@ class Affine(eqx.Module):
     scale: jax.Array
 
     def __call__(self, x):
+        """The actions."""
         return jnp.tanh((x - self.shift) / self.scale @ self.weight)
 
 
@@ -242,6 +245,33 @@ def judged(judge, actions: np.ndarray, which: str) -> dict:
     }
 
 
+def show(arguments) -> None:
+    """Prints one row per log and estimator, and the means."""
+    from scipy.stats import spearmanr
+
+    truth = {(row["log"], row["policy"]): row for row in read(arguments.out / TRUTH)}
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in read(arguments.out / ESTIMATES):
+        groups.setdefault((row["log"], row["estimator"]), []).append(row)
+    print(f"{'log':28} {'estimator':18} policies  rank  regret@1 @3   error  coverage  false better  seconds")
+    for (log, which), rows in groups.items():
+        true = np.array([float(truth[log, row["policy"]]["true_return"]) for row in rows])
+        own = float(truth[log, rows[0]["policy"]]["log_return"])
+        value, low, high = (np.array([float(row[name]) for row in rows]) for name in ("value", "low", "high"))
+        span, order = float(np.ptp(true)), np.argsort(-value)
+        numbers = (
+            float(spearmanr(value, true).statistic),
+            float(true.max() - true[order[0]]) / span,
+            float(true.max() - true[order[:3]].max()) / span,
+            float(np.abs(value - true).mean()) / span,
+            float(np.mean((low <= true) & (true <= high))),
+        )
+        rank, first, third, error, covered = (f"{number:6.2f}" for number in numbers)
+        false = int(np.sum((low > own) & (true < own)))
+        seconds = np.median([float(row["seconds"]) for row in rows])
+        print(f"{log:28} {which:18} {len(rows):8} {rank} {first} {third} {error} {covered} {false:13} {seconds:8.0f}")
+
+
 def read(path: pathlib.Path) -> list[dict[str, str]]:
     """The rows of a CSV file; none if it is not there."""
     if not path.exists():
@@ -271,7 +301,7 @@ def main() -> None:
     parser.add_argument("--estimators", nargs="*")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmarks/results"))
     arguments = parser.parse_args()
-    {"prepare": prepare, "judge": judge}[arguments.part](arguments)
+    {"prepare": prepare, "judge": judge, "show": show}[arguments.part](arguments)
 
 
 if __name__ == "__main__":

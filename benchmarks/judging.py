@@ -2,6 +2,8 @@
 
     python benchmarks/judging.py prepare LOG … --work FOLDER [--arrays FOLDER]      policies, and their true returns
     python benchmarks/judging.py judge LOG … --work FOLDER                          every estimator on every policy
+    python benchmarks/judging.py verdicts LOG … --work FOLDER                       what is said of every policy
+    python benchmarks/judging.py gate LOG …                                         false alarms, and right ones
     python benchmarks/judging.py show                                               the tables
 
 A log is a file in D4RL's layout whose name says where it comes from. Its policies: snapshots of BC, TD3+BC, IQL and
@@ -25,7 +27,8 @@ EPISODES = 50
 KEPT = 0.1  # share of the episodes that no policy is trained on
 SNAPSHOTS = {"bc": (300, 3_000), "td3-bc": (1_000, 4_000), "iql": (3_000,), "td3-off": (1_000, 3_000)}
 METRIC_STEPS = 5_000
-TRUTH, ESTIMATES = "judging_truth.csv", "judging_estimates.csv"
+TRUTH, ESTIMATES, GATES = "judging_truth.csv", "judging_estimates.csv", "judging_gate.csv"
+VERDICTS = "judging_verdicts.csv"
 
 
 class Changed(eqx.Module):
@@ -245,6 +248,72 @@ def judged(judge, actions: np.ndarray, which: str) -> dict:
     }
 
 
+def verdicts(arguments) -> None:
+    """Asks for the verdict on every policy, by the default in plain L2."""
+    from ploff.judging import Judge, JudgeConfig, JudgedLog, LogDistance
+
+    truth = {(row["log"], row["policy"]): row for row in read(arguments.out / TRUTH)}
+    done = {(row["log"], row["policy"]) for row in read(arguments.out / VERDICTS)}
+    for path in arguments.logs:
+        data, task = load(path)
+        made = policies(data, task, arguments.work / path.stem, arguments.arrays)
+        judge = Judge(JudgedLog.of(data, held_out(data)), LogDistance.l2(data), JudgeConfig(cloning_steps=0))
+        for name, policy in made.items():
+            if (path.stem, name) in done:
+                continue
+            judgment, true = judge.of(policy, name), truth[path.stem, name]
+            row = {
+                "log": path.stem,
+                "policy": name,
+                "true_gain": float(true["true_return"]) / float(true["log_return"]) - 1,
+                "advantage": judgment.advantage.value,
+                "low": judgment.advantage.low,
+                "high": judgment.advantage.high,
+                "outside": judgment.support.outside,
+                "verdict": judgment.verdict.answer,
+            }
+            append(arguments.out / VERDICTS, row)
+            print(row, flush=True)
+
+
+def gate(arguments) -> None:
+    """Calibrates gates on seven tenths of the episodes, and counts alarms on the others, right ones and false ones."""
+    from ploff.judging import LogDistance, calibrate_gate
+    from ploff.neighbors import OnlineDataDistance
+
+    done = {row["log"] for row in read(arguments.out / GATES)}
+    for path in arguments.logs:
+        if path.stem in done:
+            continue
+        data, _ = load(path)
+        order = np.random.default_rng(0).permutation(len(data.episode_ends()))
+        cut = round(0.7 * len(order))
+        known, fresh = data.select_episodes(order[:cut]), data.select_episodes(order[cut:])
+        distance = LogDistance.l2(known)
+        made, _ = calibrate_gate(distance.logged, known, kind="l2", metric=distance.fingerprint)
+        online, rng = OnlineDataDistance(distance.logged), np.random.default_rng(1)
+        rows = np.arange(0, len(fresh), max(1, len(fresh) // 5_000))
+        states, actions = np.asarray(fresh.observations)[rows], np.asarray(fresh.actions)[rows]
+        space, stuck = fresh.action_space, np.array(states)
+        stuck[:, : stuck.shape[1] // 4] = np.asarray(known.observations)[0, : stuck.shape[1] // 4]
+        cases = {
+            "logged": (states, actions),
+            "uniform": (states, rng.uniform(space.low, space.high, actions.shape)),
+            "noisy": (states, space.perturb(actions, 0.3 * rng.normal(size=actions.shape))),
+            "frozen": (stuck, actions),
+        }
+        seen = distance.logged.data.observation_normalizer
+        apart = {
+            name: online.distance(seen.normalize(s.astype(np.float32)), a.astype(np.float32))
+            for name, (s, a) in cases.items()
+        }
+        for rate in made.thresholds:
+            alarms = {name: float(made.outside(found, float(rate)).mean()) for name, found in apart.items()}
+            row = {"log": path.stem, "distance": "l2", "episodes": cut, "rate": float(rate), **alarms}
+            append(arguments.out / GATES, row)
+            print(row, flush=True)
+
+
 def show(arguments) -> None:
     """Prints one row per log and estimator, and the means."""
     from scipy.stats import spearmanr
@@ -294,14 +363,14 @@ def append(path: pathlib.Path, row: dict) -> None:
 def main() -> None:
     """Does one of the parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("prepare", "judge", "show"))
+    parser.add_argument("part", choices=("prepare", "judge", "verdicts", "gate", "show"))
     parser.add_argument("logs", nargs="*", type=pathlib.Path)
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("judging"))
     parser.add_argument("--arrays", type=pathlib.Path)
     parser.add_argument("--estimators", nargs="*")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("benchmarks/results"))
     arguments = parser.parse_args()
-    {"prepare": prepare, "judge": judge, "show": show}[arguments.part](arguments)
+    {"prepare": prepare, "judge": judge, "verdicts": verdicts, "gate": gate, "show": show}[arguments.part](arguments)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from ploff.utils.errors import DataError, PloffError
 FORMAT = "ploff gate 1"
 RATES = (0.01, 0.05, 0.1)
 RATE = 0.05  # what is meant where none is named
-FOLDS = 5
+FOLDS = 10
 MAX_ROWS = 20_000
 MAX_GROUPS = 200
 BISECTIONS = 20

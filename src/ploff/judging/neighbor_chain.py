@@ -1,8 +1,8 @@
 r"""The nearest-neighbor estimate: the policy's episodes, stitched from logged transitions.
 
 In a state of the log the policy's action is replaced by those of the logged pairs nearest to it, and the next state
-is the one that followed there, itself a state of the log. Far from every logged pair the episode goes astray, and earns the
-worst from there on. So the policy becomes a Markov chain on the log's states,
+is the one that followed there, itself a state of the log. Far from every logged pair the episode goes astray, and
+earns the worst from there on. So the policy becomes a Markov chain on the log's states,
 
     V_h(s) = p(s) Σ_i w_i(s) (r_i + (1 − terminal_i) V_{h−1}(s_i')) + (1 − p(s)) h r₋,     V_0 = 0
     w_i ∝ e^{−(d_i/b)²/2},   p(s) = e^{−(min_i d_i/ℓ)²}

@@ -56,15 +56,15 @@ class SeedResult:
     @property
     def score(self) -> float | None:
         """The mean normalized score of the last evaluations; None where there are none."""
-        return mean_of_last(self._counted, "score", self.num_last)
+        return mean_of_last(self.counted, "score", self.num_last)
 
     @property
     def mean_return(self) -> float | None:
         """The mean return of the last evaluations; None where there are none."""
-        return mean_of_last(self._counted, "mean_return", self.num_last)
+        return mean_of_last(self.counted, "mean_return", self.num_last)
 
     @property
-    def _counted(self) -> list[Row]:
+    def counted(self) -> list[Row]:
         """All evaluations, or that of the policy that was judged best."""
         return [row for row in self.evaluations if self.selected in (None, row["step"])]
 

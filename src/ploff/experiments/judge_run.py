@@ -8,9 +8,9 @@ from typing import Any
 
 from ploff import datasets
 from ploff.agents.policy import read_policy
+from ploff.experiments.logs import EmbeddedLog, embedded_log
 from ploff.experiments.run_folder import GATE, JUDGMENT, POLICY, find_metric, find_run_folders, read_config, seed_of
 from ploff.experiments.selection import judge_of, preference
-from ploff.experiments.logs import EmbeddedLog, embedded_log
 from ploff.judging import Judge, JudgeConfig, Judgment
 from ploff.transitions import Transitions
 from ploff.utils import files

@@ -7,7 +7,7 @@
     OUT/metrics/TASK-KEY/             metric.eqx, history.csv, checks.csv, neighbors.table
     OUT/runs/TASK/METHOD-KEY/         config.json: dataset, method, all settings, versions
     OUT/runs/TASK/METHOD-KEY/seed-0/  policy.eqx, checkpoint.eqx, history.csv, evaluations.csv, evaluation.json
-    OUT/runs/TASK/METHOD-KEY/seed-0/  policies/STEP.eqx, selection.json where one was chosen; judgment.json, gate.json if judged
+    OUT/runs/TASK/METHOD-KEY/seed-0/  policies/STEP.eqx, selection.json; judgment.json, gate.json: if judged
     OUT/scores.csv, evaluations.csv, table.csv, table.tex, tables.md
 
 A run's score is the mean over its last evaluations: three, or as many as the suite says.

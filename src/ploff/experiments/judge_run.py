@@ -100,7 +100,7 @@ def _found(policy: pathlib.Path, run: pathlib.Path | None, dataset: str | None) 
         return _Found(policy, None, policy.stem, dataset, (), None, 0.0, None, False)
     config = read_config(run)
     seed = next((seed_of(folder) for folder in policy.resolve().parents if folder.name.startswith("seed-")), 0)
-    learned = config["distance"] == "learned" and config["metric"] is not None
+    metric = config["metric"] if config["distance"] == "learned" else None
     return _Found(
         policy=policy,
         run=run,
@@ -109,7 +109,7 @@ def _found(policy: pathlib.Path, run: pathlib.Path | None, dataset: str | None) 
         reading=tuple(sorted((k, _hashable(v)) for k, v in config["reading"].items())),
         fingerprint=config["fingerprint"],
         hold_out=config["training"].get("hold_out", 0.0),
-        metric=find_metric(run / config["metric"]) if learned else None,
+        metric=None if metric is None else find_metric(run / metric),
         l2=config["distance"] == "l2",
     )
 

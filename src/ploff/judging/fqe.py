@@ -14,7 +14,7 @@ Shapes: K rows, D input, S first states, R networks, B rows of a batch.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -100,8 +100,8 @@ def _without_owners(data: FQEData) -> FQEData:
 class _Learner(NamedTuple):
     """R networks side by side, every array with a leading R."""
 
-    networks: MLP
-    targets: MLP
+    networks: Any
+    targets: Any
     opt_state: optax.OptState
 
 

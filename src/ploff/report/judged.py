@@ -10,7 +10,7 @@ from ploff.experiments.run_folder import JUDGMENT
 from ploff.experiments.tables import Table
 from ploff.report.charts import Line, line_chart
 from ploff.report.gather import ReportData
-from ploff.report.pieces import charts_or, note, table_of
+from ploff.report.pieces import charts_or_nothing, note, table_of
 from ploff.utils import files
 
 NUM_CHARTS = 6
@@ -29,7 +29,7 @@ def judgments(story: ReportData) -> str:
     )
     charts = [_distances(task, told) for task, told in found[:NUM_CHARTS]]
     table = table_of(Table("", header, tuple(rows)), style="wrap")
-    return note(text) + table + charts_or(charts, "", "") + _farthest(*found[0])
+    return note(text) + table + charts_or_nothing(charts) + _farthest(*found[0])
 
 
 def _found(story: ReportData) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -52,8 +52,8 @@ def _distances(task: str, told: dict[str, Any]) -> str:
     support = told["support"]
     shares = np.asarray(support["quantiles"])
     lines = [
-        Line("logged", np.asarray(support["logged"]), shares, color=0),
-        Line(told["policy"], np.asarray(support["policy"]), shares, color=1),
+        Line("logged", np.asarray(support["logged"]), shares, style="n0"),
+        Line(told["policy"], np.asarray(support["policy"]), shares, style="n1"),
     ]
     title = f"{task}, {told['policy']}: distance to other episodes"
     return line_chart(title, lines, x_label="distance, in medians of the log", y_label="share of actions", zero=True)

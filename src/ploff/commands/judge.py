@@ -13,9 +13,10 @@ from ploff.commands import Unset
 
 @dataclasses.dataclass
 class Judge:
-    """Judge policies by their log alone: their worth, how sure that is, and whether they leave the evidence.
+    """Judge policies by their log alone: worth, interval, evidence, verdict.
 
-    Exit codes: 0 the best one is better than the log, 3 it is not, 4 it cannot be told.
+    Exit codes: 0 the best one is better than the log, 3 it is not,
+    4 it cannot be told.
     """
 
     runs: Annotated[tuple[pathlib.Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]

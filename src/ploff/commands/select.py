@@ -11,7 +11,7 @@ from ploff.commands import Unset
 
 @dataclasses.dataclass
 class Select:
-    """Choose the best of several policies: by the log alone, or with a small budget of trials."""
+    """Choose the best of several policies, by the log or with a few trials."""
 
     runs: Annotated[tuple[pathlib.Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folders that `ploff train` or `ploff benchmark` made, or policies' files."""

@@ -34,16 +34,16 @@ class Explain:
             raise PloffError("name either a --row of the log or a file with an --observation")
         if self.count < 1:
             raise PloffError(f"--count must be at least 1, got {self.count}")
-        explainer, data = open_explainer(self.folder, self.dataset)
+        explainer, data, gate = open_explainer(self.folder, self.dataset)
         if self.row is not None:
             explanation = explainer.row(self.row, self.count)
         else:
             assert self.observation is not None
             explanation = explainer.observation(*read_observation(self.observation, data), count=self.count)
-        _print(explanation)
+        _print(explanation, gate)
 
 
-def _print(explanation) -> None:
+def _print(explanation, gate) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -54,6 +54,9 @@ def _print(explanation) -> None:
         f"distance to the data: {explanation.distance:.4g} ({relative:.2f} of the median between logged neighbors), "
         f"percentile {explanation.percentile:.1f} of the log's own distances ({explanation.sampled:,} logged pairs)"
     )
+    if gate is not None:
+        inside = "outside of" if gate.outside(explanation.distance) else "inside of"
+        console.print(f"{inside} the evidence: 5% of logged actions are beyond {gate.threshold():.4g}")
     table = Table("row", "episode", "step", "action", "reward", "distance", box=None, pad_edge=False)
     for item in explanation.evidence:
         numbers = (f"{item.row}", f"{item.episode}", f"{item.step}")

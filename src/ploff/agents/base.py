@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ploff.tasks import Family
+from ploff.transitions import Transitions
 from ploff.utils.config import structure_fields
-from ploff.utils.errors import UnknownNameError
+from ploff.utils.errors import PloffError, UnknownNameError
 
 DistanceKind = Literal["none", "learned", "l2"]
 
@@ -32,6 +33,8 @@ class Method:
     distance: DistanceKind = "none"
     paper: str = ""  # who published it
     relevance: bool = False  # whether it sees observations in the coordinates that matter, unless it is told otherwise
+    actions: Literal["box", "discrete"] = "box"
+    stands_for: str = ""  # the method for boxes whose place it takes where actions are discrete
 
     def config(self, *, paper: Family | None = None, **settings: Any) -> Any:
         """Makes the configuration.
@@ -94,8 +97,39 @@ METHODS = {
 }
 
 
+DISCRETE_METHODS = {
+    method.name: method
+    for method in (
+        Method(f"discrete-{name}", f"discrete.{module}", kind, distance, paper, "discrete", stands_for)
+        for name, module, kind, distance, paper, stands_for in (
+            ("ploff", "ploff", "PloffConfig", "learned", "Dadashi et al., 2021, for choices", "ploff"),
+            ("ploff-l2", "ploff", "PloffConfig", "l2", "the same with distances in plain L2", "ploff-l2"),
+            ("dqn", "dqn", "DQNConfig", "none", "van Hasselt et al., 2016: no bonus", "td3-off"),
+            ("bc", "bc", "BCConfig", "none", "behavioral cloning", "bc"),
+            ("bcq", "bcq", "BCQConfig", "none", "Fujimoto et al., 2019", "bcq"),
+            ("cql", "cql", "CQLConfig", "none", "Kumar et al., 2020", "cql"),
+            ("iql", "iql", "IQLConfig", "none", "Kostrikov, Nair and Levine, 2022", "iql"),
+        )
+    )
+}
+
+
 def get_method(name: str) -> Method:
     """The method of that name."""
-    if name not in METHODS:
-        raise UnknownNameError("method", name, METHODS)
-    return METHODS[name]
+    known = METHODS | DISCRETE_METHODS
+    if name not in known:
+        raise UnknownNameError("method", name, known)
+    return known[name]
+
+
+def method_for(name: str, data: Transitions) -> Method:
+    """The method of that name for a log's actions: where they are discrete, the one that stands for it."""
+    method, kind = get_method(name), data.action_space.kind
+    if method.actions == kind:
+        return method
+    own = DISCRETE_METHODS if kind == "discrete" else METHODS
+    found = next((other for other in own.values() if name in (other.stands_for, f"discrete-{other.name}")), None)
+    if found is None:
+        what = f"{data.action_space.n} discrete actions" if kind == "discrete" else "continuous actions"
+        raise PloffError(f"{data.origin.name} has {what}, {name} learns no such; {', '.join(own)} do")
+    return found

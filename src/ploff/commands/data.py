@@ -2,7 +2,10 @@
 
 import dataclasses
 import itertools
+import os
 import pathlib
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -11,6 +14,7 @@ from ploff.commands import Unset
 
 Format = Literal["d4rl", "minari", "npz", "parquet", "csv"]
 Name = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+Names = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME")]
 Target = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
 Environment = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")]
 
@@ -46,35 +50,135 @@ class Reading:
     choices: Unset[int] = None
     """Number of actions, where they are discrete."""
     columns: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
-    """Columns of a table, as in observations=speed,angle actions=force."""
+    """Columns of a table, as in observations=speed,angle actions=force. observations=* takes all that are left;
+    episodes=@file makes an episode of each file."""
+    reward: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
+    """Columns that sum to the reward, with their weights, as in throughput=1 energy=-0.1."""
+    ignore: tuple[str, ...] = ()
+    """Columns that are left out."""
+    categorical: tuple[str, ...] = ()
+    """Columns whose numbers are names, not amounts."""
+    missing: Unset[Literal["refuse", "hold", "mean+flag"]] = None
+    """Missing values in observations: refused, replaced by the episode's last, or by the mean with a flag beside it."""
+    gap: Unset[str] = None
+    """An episode ends where the next row comes later than this, as in 10min."""
+    delimiter: Unset[str] = None
+    """Character between the columns of a text file, or tab."""
+    decimal: Unset[str] = None
+    """Character between whole and fraction in a text file."""
+    table: Unset[pathlib.Path] = None
+    """File that says all of these (TOML), as `ploff data show --write` writes it; options beside it count more."""
 
-    def options(self) -> dict[str, Any]:
-        """Keywords for `ploff.datasets.load`."""
-        from ploff.utils.errors import DataError
+    def options(self, more: Sequence[str] = ()) -> dict[str, Any]:
+        """Keywords for `ploff.datasets.load`.
 
-        chosen = {}
-        for column in itertools.chain(*self.columns):
-            field, equals, names = column.partition("=")
-            if not equals:
-                raise DataError(f"--columns takes FIELD=NAME,NAME…, got {column!r}")
-            chosen[field] = names.split(",")
-        fields = [field.name for field in dataclasses.fields(Reading)]
-        return {field: getattr(self, field) for field in fields} | {"columns": chosen}
+        Args:
+          more: files behind the first.
+        """
+        given = {name: getattr(self, name) for name in PLAIN if getattr(self, name) not in (None, ())}
+        columns = {field: names.split(",") for field, names in _assignments("--columns", self.columns).items()}
+        reward = {column: _weight(column, text) for column, text in _assignments("--reward", self.reward).items()}
+        given |= {name: value for name, value in (("columns", columns), ("reward", reward)) if value}
+        if more:
+            given["more"] = [os.path.abspath(name) for name in more]
+        if self.table is None:
+            return given
+        said = _read_table_file(self.table)
+        return {**said, **given, "columns": {**said.get("columns", {}), **columns}}
+
+
+PLAIN = (
+    "horizon", "action_low", "action_high", "choices", "ignore", "categorical", "missing", "gap", "delimiter",
+    "decimal",
+)  # fmt: skip
+
+
+def _assignments(option: str, given: Iterable[Iterable[str]]) -> dict[str, str]:
+    """{name: text} of NAME=TEXT."""
+    from ploff.utils.errors import DataError
+
+    read = {}
+    for text in itertools.chain(*given):
+        name, equals, value = text.rpartition("=") if option == "--reward" else text.partition("=")
+        if not equals:
+            what = "FIELD=NAME,NAME…" if option == "--columns" else "COLUMN=WEIGHT"
+            raise DataError(f"{option} takes {what}, got {text!r}")
+        read[name] = value
+    return read
+
+
+def _weight(column: str, text: str) -> float:
+    from ploff.utils.errors import DataError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise DataError(f"--reward {column}={text}: a weight is a number, as in {column}=-0.1") from None
+
+
+def _read_table_file(path: pathlib.Path) -> dict[str, Any]:
+    import tomllib
+
+    from ploff.datasets import validate
+    from ploff.utils.errors import DataError
+
+    validate.check_file(path)
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as TOML: {error}") from None
 
 
 @dataclasses.dataclass
 class Show(Reading):
-    """Say what is in a dataset: sizes, ranges, episodes, ends, score, oddities."""
+    """Say what is in a dataset, and what is odd about it. Of tables, propose what each column is."""
 
-    name: Name
-    """A file, a Minari folder, or a name that `ploff data list` shows."""
+    name: Names
+    """A file, a Minari folder, or a name that `ploff data list` shows; of tables also several, a glob or a folder."""
     format: Unset[Format] = None
     """The file's format, if it does not show it."""
     environment: Unset[str] = None
     """Where a policy is to be tried."""
+    write: Unset[pathlib.Path] = None
+    """Write a table's proposal into this file, to be changed and given to --table."""
 
     def run(self) -> None:
-        """Prints a card."""
+        """Prints a card; of a table, what its columns are or may be, and the command that says so."""
+        from ploff.datasets import proposal
+        from ploff.utils.errors import DataError
+
+        options = self.options(self.name[1:])
+        if self.format in (None, "parquet", "csv") and proposal.is_table(self.name):
+            self._propose(options)
+            return
+        if self.write is not None:
+            raise DataError(f"{self.name[0]} is no table: there are no columns to write")
+        self._show_card(options)
+
+    def _propose(self, options: dict[str, Any]) -> None:
+        """Prints the columns, the card of what they make, and the command that takes them so."""
+        from ploff.datasets import proposal
+        from ploff.datasets.assemble import Options
+
+        read = Options.of(**options)
+        given = {name: options[name] for name in ("horizon", "action_low", "action_high", "choices") if name in options}
+        proposed = proposal.propose(self.name, read.columns, read.table, given)
+        _print(_columns_table(proposed))
+        for question in proposed.open:
+            _print(f"open: {question}")
+        if not proposed.open:
+            self._show_card({**proposed.reading, **options})
+        if self.write is not None:
+            from ploff.utils.files import atomic_write
+
+            with atomic_write(self.write) as partial:
+                partial.write_text(proposed.toml())
+            words = ["ploff", "train", *self.name, "--out", "run", "--table", str(self.write)]
+            _print(f"\nto train so (after changing {self.write}, if need be):\n{shlex.join(words)}")
+            return
+        _print(f"\nto train so (change what is wrong; --write columns.toml makes a file of it):\n{proposed.command()}")
+
+    def _show_card(self, options: dict[str, Any]) -> None:
         import warnings
 
         from rich.table import Table
@@ -85,7 +189,7 @@ class Show(Reading):
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PloffWarning)
-            transitions = load(self.name, format=self.format, environment=self.environment, **self.options())
+            transitions = load(self.name[0], format=self.format, environment=self.environment, **options)
         card = Table.grid(padding=(0, 2))
         for label, text in summary(transitions):
             card.add_row(label, text)
@@ -93,6 +197,16 @@ class Show(Reading):
             card.add_row("warning", str(warning.message))
         _print(transitions.origin.name)
         _print(card)
+
+
+def _columns_table(proposed: Any) -> Any:
+    from rich.table import Table
+
+    table = Table("column", "type", "range", "missing", "proposed as", "", box=None, pad_edge=False)
+    for card in proposed.cards:
+        missing = f"{card.missing:.1%}" if card.missing else ""
+        table.add_row(card.name, card.type, card.range, missing, card.role, card.note)
+    return table
 
 
 @dataclasses.dataclass

@@ -14,8 +14,8 @@ from ploff.commands.data import Reading
 class Train(Reading):
     """Train a policy on a log. Run again with the same --out, it resumes."""
 
-    dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
-    """A file, or a name that `ploff data list` shows."""
+    dataset: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+    """A file, or a name that `ploff data list` shows; of tables also several, a glob or a folder."""
     out: pathlib.Path
     """Folder of results; it is made if it is not there."""
     method: str = "ploff"
@@ -60,13 +60,13 @@ class Train(Reading):
 
         options = {name: getattr(self, name) for name in SAME_NAMES}
         runs = compare(
-            self.dataset,
+            self.dataset[0],
             self.method.split(","),
             out=self.out,
             settings=read_assignments(one for several in self.set for one in several),
             seeds=range(self.first_seed, self.first_seed + self.seeds),
             relevance=SWITCH[self.relevance],
-            reading=self.options(),
+            reading=self.options(self.dataset[1:]),
             **options,
         )
         Console(highlight=False).print(summary_table(runs))

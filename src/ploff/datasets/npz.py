@@ -6,13 +6,17 @@ ploff's hold the container as it is: every state once in `observations`, the row
 `timeouts`.
 """
 
+import dataclasses
 import pathlib
 import zipfile
+from typing import Any
 
 import numpy as np
 
 from ploff.datasets import catalog, validate
 from ploff.datasets.assemble import REQUIRED, Options, Rows, arrays_as_written, assemble, describe, read_description
+from ploff.legal_actions import MASK
+from ploff.schema import Feature, Schema
 from ploff.transitions import UNKNOWN, Transitions
 from ploff.utils.errors import DataError
 
@@ -21,11 +25,15 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
     """Reads an archive."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            wanted = [name for name in archive.files if options.infos or not name.startswith("infos/")]
+            wanted = [name for name in archive.files if options.infos or _is_needed(name)]
             content = {name: archive[name] for name in wanted}
     except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
         raise DataError(f"{path} cannot be read as an NPZ archive ({error}); is it whole?") from None
     return from_arrays(str(path), pathlib.Path(path).stem, content, options)
+
+
+def _is_needed(name: str) -> bool:
+    return not name.startswith("infos/") or name == f"infos/{MASK}"
 
 
 def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options: Options) -> Transitions:
@@ -51,6 +59,28 @@ def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options:
         arrays["observations"] = states[: len(arrays["rewards"])]
         rows.next_observations, rows.known = states[successors], successors != UNKNOWN
     return assemble(rows, options)
+
+
+def from_named_arrays(name: str, content: dict[str, Any], options: Options) -> Transitions:
+    """Transitions from arrays in memory, checked as a file's are; `episodes` and `observation_names` may be there."""
+    given = {key: np.asarray(values) for key, values in content.items() if values is not None}
+    names, episodes = given.pop("observation_names", None), given.pop("episodes", None)
+    validate.check_present(name, ("observations", "actions", "rewards"), given)
+    given.setdefault("terminals", np.zeros(len(given["rewards"]), bool))
+    if episodes is not None:
+        ends = np.append(episodes[1:] != episodes[:-1], True)
+        validate.check_shapes(name, {"rewards": given["rewards"], "episodes": episodes})
+        if len(np.unique(episodes)) < ends.sum():
+            raise DataError(f"{name}: the rows of an episode are not together; sort by episodes")
+        cut = ends & ~np.asarray(given["terminals"], bool).reshape(-1)
+        given["timeouts"] = cut | np.asarray(given.get("timeouts", cut), bool).reshape(-1)
+    transitions = from_arrays(name, name, given, options)
+    if names is None:
+        return transitions
+    if transitions.observation_shape != (len(names),):
+        raise DataError(f"{name}: {len(names)} names for observations of shape {transitions.observation_shape}")
+    schema = Schema(features=tuple(Feature(name=str(one)) for one in names))
+    return dataclasses.replace(transitions, origin=dataclasses.replace(transitions.origin, schema=schema))
 
 
 def write(transitions: Transitions, path: pathlib.Path) -> None:

@@ -44,11 +44,13 @@ def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Expl
     log = embedded_log(kind, place, seen)
     table = find_neighbors(log.table, log.metric, log.data, log.key)
     distance = DataDistance.init(log.metric, log.data, np.asarray(table.rows))
-    policy = None
+    policy = scores = None
     if runs and any(runs[0].glob(f"seed-*/{POLICY}")):
         learned = load_policy(runs[0])
         policy = lambda observations: np.asarray(learned(observations))  # noqa: E731
-    return Explainer(log.data, distance, policy), data
+        if data.action_space.kind == "discrete":
+            scores = lambda observations: (learned.scores(observations), learned.probabilities(observations))  # noqa: E731
+    return Explainer(log.data, distance, policy, scores), data
 
 
 def _logged_data(path: pathlib.Path, place: pathlib.Path, dataset: str | None) -> Transitions:

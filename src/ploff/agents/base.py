@@ -100,7 +100,9 @@ METHODS = {
 DISCRETE_METHODS = {
     method.name: method
     for method in (
-        Method(f"discrete-{name}", f"discrete.{module}", kind, distance, paper, "discrete", stands_for)
+        Method(
+            f"discrete-{name}", f"discrete.{module}", kind, distance, paper, actions="discrete", stands_for=stands_for
+        )
         for name, module, kind, distance, paper, stands_for in (
             ("ploff", "ploff", "PloffConfig", "learned", "Dadashi et al., 2021, for choices", "ploff"),
             ("ploff-l2", "ploff", "PloffConfig", "l2", "the same with distances in plain L2", "ploff-l2"),

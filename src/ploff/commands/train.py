@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ploff.commands import SWITCH, Switch, Unset
-from ploff.commands.data import Reading
+from ploff.commands.reading import Reading
 
 
 @dataclasses.dataclass

@@ -37,7 +37,7 @@ class List:
 
 @dataclasses.dataclass
 class Show(Reading):
-    """Say what is in a dataset, and what is odd about it. Of tables, propose what each column is."""
+    """Say what is in a dataset; of tables, propose what columns are."""
 
     name: Names
     """A file, a Minari folder, or a name that `ploff data list` shows; of tables also several, a glob or a folder."""

@@ -236,3 +236,9 @@ def test_collect_refuses_an_unknown_environment(tmp_path, capsys):
     assert code == 2
     assert errors.startswith("ploff: error: unknown environment 'Hoper-v5'")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_without_a_dataset_asks_for_one(capsys):
+    code, _, errors = run(capsys, "show")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "no dataset is named; give a file" in errors

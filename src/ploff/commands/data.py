@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ploff.commands import Unset
-from ploff.commands.reading import Reading
+from ploff.commands.reading import Reading, first_of
 
 Format = Literal["d4rl", "minari", "npz", "parquet", "csv"]
 Name = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
@@ -53,12 +53,12 @@ class Show(Reading):
         from ploff.datasets import proposal
         from ploff.utils.errors import DataError
 
-        options = self.options(self.name[1:])
+        first, options = first_of(self.name), self.options(self.name[1:])
         if self.format in (None, "parquet", "csv") and proposal.is_table(self.name):
             self._propose(options)
             return
         if self.write is not None:
-            raise DataError(f"{self.name[0]} is no table: there are no columns to write")
+            raise DataError(f"{first} is no table: there are no columns to write")
         self._show_card(options)
 
     def _propose(self, options: dict[str, Any]) -> None:

@@ -62,6 +62,15 @@ class Reading:
         return {**said, **given, "columns": {**said.get("columns", {}), **columns}}
 
 
+def first_of(names: Sequence[str]) -> str:
+    """The first of the datasets that were named; an error where none was."""
+    from ploff.utils.errors import PloffError
+
+    if not names:
+        raise PloffError("no dataset is named; give a file, or a name that `ploff data list` shows")
+    return names[0]
+
+
 PLAIN = (
     "horizon", "action_low", "action_high", "choices", "ignore", "categorical", "missing", "gap", "delimiter",
     "decimal",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ploff.commands import SWITCH, Switch, Unset
-from ploff.commands.reading import Reading
+from ploff.commands.reading import Reading, first_of
 
 
 @dataclasses.dataclass
@@ -60,7 +60,7 @@ class Train(Reading):
 
         options = {name: getattr(self, name) for name in SAME_NAMES}
         runs = compare(
-            self.dataset[0],
+            first_of(self.dataset),
             self.method.split(","),
             out=self.out,
             settings=read_assignments(one for several in self.set for one in several),

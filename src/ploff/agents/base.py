@@ -97,21 +97,22 @@ METHODS = {
 }
 
 
+def _discrete(name: str, kind: str, paper: str, stands_for: str, distance: DistanceKind = "none") -> Method:
+    """A method for discrete actions; its module is what stands before any hyphen of its name."""
+    module, full_name = f"discrete.{name.split('-')[0]}", f"discrete-{name}"
+    return Method(full_name, module, kind, distance, paper, actions="discrete", stands_for=stands_for)
+
+
 DISCRETE_METHODS = {
     method.name: method
     for method in (
-        Method(
-            f"discrete-{name}", f"discrete.{module}", kind, distance, paper, actions="discrete", stands_for=stands_for
-        )
-        for name, module, kind, distance, paper, stands_for in (
-            ("ploff", "ploff", "PloffConfig", "learned", "Dadashi et al., 2021, for choices", "ploff"),
-            ("ploff-l2", "ploff", "PloffConfig", "l2", "the same with distances in plain L2", "ploff-l2"),
-            ("dqn", "dqn", "DQNConfig", "none", "van Hasselt et al., 2016: no bonus", "td3-off"),
-            ("bc", "bc", "BCConfig", "none", "behavioral cloning", "bc"),
-            ("bcq", "bcq", "BCQConfig", "none", "Fujimoto et al., 2019", "bcq"),
-            ("cql", "cql", "CQLConfig", "none", "Kumar et al., 2020", "cql"),
-            ("iql", "iql", "IQLConfig", "none", "Kostrikov, Nair and Levine, 2022", "iql"),
-        )
+        _discrete("ploff", "PloffConfig", "Dadashi et al., 2021, for choices", "ploff", "learned"),
+        _discrete("ploff-l2", "PloffConfig", "the same with distances in plain L2", "ploff-l2", "l2"),
+        _discrete("dqn", "DQNConfig", "van Hasselt et al., 2016: no bonus", "td3-off"),
+        _discrete("bc", "BCConfig", "behavioral cloning", "bc"),
+        _discrete("bcq", "BCQConfig", "Fujimoto et al., 2019", "bcq"),
+        _discrete("cql", "CQLConfig", "Kumar et al., 2020", "cql"),
+        _discrete("iql", "IQLConfig", "Kostrikov, Nair and Levine, 2022", "iql"),
     )
 }
 

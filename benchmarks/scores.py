@@ -111,8 +111,12 @@ def place(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
 
 def settings_text(suite: Suite, column: Column, task: str) -> str:
     """The settings of a column on a task that are not the method's defaults, as the record has them."""
-    default, own = to_plain(get_method(column.method).config()), to_plain(suite.config_of(column, task))
-    return " ".join(f"{name}={_text(own[name])}" for name in sorted(own) if own[name] != default[name])
+    method = get_method(column.method)
+    default, own = to_plain(method.config()), to_plain(suite.config_of(column, task))
+    default["relevance"], own["relevance"] = method.relevance, suite.uses_relevance(column)
+    if column.metric_steps is not None:
+        own["metric_steps"] = column.metric_steps
+    return " ".join(f"{name}={_text(own[name])}" for name in sorted(own) if own[name] != default.get(name))
 
 
 def _text(value: Any) -> str:

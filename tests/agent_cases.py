@@ -118,7 +118,7 @@ def distance_stats(data: Transitions, kind: str, count: int = 5) -> DistanceStat
         rows = np.array(neighbors.find_neighbors(path, metric, data, key, config, quiet=True).rows)
     distance = neighbors.DataDistance.init(metric, data, rows)
     if count == 1:  # too few to measure the log by
-        ones = [jnp.ones(())] * 3
+        ones = [jnp.ones(())] * 4
         return DistanceStats(distance, *ones, jnp.zeros(rows.shape, jnp.float16))
     return DistanceStats.of(distance)
 

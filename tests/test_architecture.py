@@ -23,11 +23,12 @@ STORY = (
     ("report",),
     ("commands",),
     ("cli",),
+    ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(STORY) for name in names}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 # Tests of documents, of scripts, and of the house itself stand for no module.
-OTHER_TESTS = {"test_architecture.py", "test_documentation.py", "test_scores.py"}
+OTHER_TESTS = {"test_architecture.py", "test_documentation.py", "test_scores.py", "test_faults.py"}
 
 
 def part_of(path: pathlib.Path) -> str:

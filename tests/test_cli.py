@@ -1,7 +1,10 @@
 """The command: what it answers at once, and what it says of a mistake."""
 
 import importlib.metadata
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -64,3 +67,12 @@ def test_a_methods_settings_are_listed_with_defaults_and_meaning(capsys):
     code, _, said = run(capsys, "methods", "td3bc")
     assert code == 2
     assert "did you mean 'td3-bc'" in said
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_of_few_letters_is_written_to(encoding):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    code = "import sys; sys.argv[0] = 'ploff'; from ploff.cli import main; main(['methods', 'ploff'])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert b"setting" in ended.stdout

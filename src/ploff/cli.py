@@ -4,6 +4,7 @@ Every command is a dataclass in `ploff.commands` with a `run` method; heavy modu
 `ploff --help` answers at once.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import operator
@@ -23,6 +24,7 @@ from ploff.commands.methods import Methods
 from ploff.commands.metric import Metric
 from ploff.commands.report import Report
 from ploff.commands.train import Train
+from ploff.utils import interrupts
 from ploff.utils.errors import PloffError, PloffWarning, UnknownNameError
 
 COMMANDS = {
@@ -43,7 +45,9 @@ Start with `ploff data show LOG`, then `ploff train LOG --out RUN`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs one command. Exit codes: 0 done, 2 the input is at fault, 1 ploff is, 130 interrupted."""
+    """Runs one command. Exit codes: 0 done, 2 the input is at fault, 1 ploff is, 128 + N stopped by signal N."""
+    with contextlib.suppress(AttributeError):  # a stream that a program put there
+        sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue] - a terminal of ASCII, say
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     traceback = "--traceback" in arguments or bool(os.environ.get("PLOFF_TRACEBACK"))
     arguments = [argument for argument in arguments if argument != "--traceback"]
@@ -53,16 +57,24 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         _leave(f"error: {UnknownNameError('command', arguments[0], COMMANDS)}", 2)
     command = tyro.cli(_command_type(), prog="ploff", args=arguments or ["--help"], description=ABOUT, config=CONFIG)
+    with interrupts.handled():
+        _run(command, traceback)
+
+
+def _run(command: Any, traceback: bool) -> None:
+    """Runs a command; what goes wrong is one line and an exit code."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", PloffWarning)
             warnings.showwarning = _show_warning
+            interrupts.check()  # it may have come while modules were imported
             command.run()
+            interrupts.check()
     except KeyboardInterrupt as interrupt:
-        _leave(str(interrupt) or "interrupted", 130)
+        _leave(str(interrupt) or "interrupted", interrupts.exit_code())
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # a reader such as `head` went away
-    except (PloffError, FileNotFoundError, IsADirectoryError, PermissionError) as error:
+    except (PloffError, OSError) as error:
         if traceback:
             raise
         _leave(f"error: {' '.join(str(error).split())}", 2)
@@ -88,5 +100,6 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
 
 
 def _leave(message: str, code: int) -> None:
-    sys.stderr.write(f"ploff: {message}\n")
+    with contextlib.suppress(OSError):  # a terminal that was closed hears nothing
+        sys.stderr.write(f"ploff: {message}\n")
     raise SystemExit(code)

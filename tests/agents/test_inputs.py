@@ -56,9 +56,9 @@ def test_what_does_not_fit_is_named(made):
         ({"pressure": [1.0, np.nan], "flow": [0.0, 0.0]}, "lacks values: 1 of 'pressure' .first in row 1."),
         ({"pressure": 1.0, "flow": "much"}, "column 'flow' holds text where numbers are expected, first 'much'"),
         ({"pressure": [1.0, 2.0], "flow": [0.0]}, "columns of equal length"),
-        (np.asarray([[1.0, np.nan]]), "is NaN at 'flow' in row 0"),
+        (np.asarray([[1.0, np.nan]]), r"row 0, column 1 \('flow'\) of the observations is nan"),
         (np.zeros((2, 3)), r"observations of shape \(2,\), got \(3,\)"),
-        (["auto", "hand"], "where numbers are expected"),
+        (["auto", "hand"], "a real number is expected"),
     ):
         with pytest.raises(PloffError, match=message):
             policy(given)
@@ -70,7 +70,7 @@ def test_a_policy_of_arrays_knows_no_columns(made):
     np.testing.assert_array_equal(nameless(data.observations), policy(data.observations))
     with pytest.raises(PloffError, match="knows no columns; give it an array"):
         nameless({"pressure": 1.0, "flow": 0.0})
-    with pytest.raises(PloffError, match=r"is NaN at component \[1\] in row 0"):
+    with pytest.raises(PloffError, match="row 0, column 1 of the observations is nan"):
         nameless(np.asarray([[1.0, np.nan]]))
 
 

@@ -73,8 +73,7 @@ def test_the_policy_moves_one_by_the_weight_deviations_however_steep_the_critic_
     slope = jnp.full((1, 2), steepness)
     stats = dataclasses.replace(
         dataset_for("ploff-l2").distances,
-        neighborhood_radius=jnp.asarray(std * 2**0.5),
-        action_sensitivity=jnp.ones(()),
+        action_spread=jnp.asarray(std),
     )
     near = NeighborBonus(stats, jnp.zeros(1), PloffConfig(actor_bonus_weight=weight))
     scale = near.value_scale(jnp.ones(1), slope / stats.data_distance.data.action_space.half_range)

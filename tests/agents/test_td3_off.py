@@ -17,7 +17,7 @@ from ploff.utils.errors import PloffError
 
 BONUS = {
     "bonus", "critic_form", "actor_bonus_weight", "critic_bonus_weight", "num_neighbors", "beta", "value_temperature",
-    "state_kernel", "distance_unit", "value_scale",
+    "state_kernel", "distance_unit", "value_scale", "deviation",
 }  # fmt: skip
 
 
@@ -33,6 +33,7 @@ def test_td3_off_is_ploff_minus_its_bonus_and_ploff_l2_differs_in_the_distance_a
     assert off == {name: value for name, value in ploff.items() if name not in BONUS}
     assert set(ploff) - set(off) == BONUS
     assert [method.distance for method in methods] == ["learned", "l2", "none"]
+    assert len({method.relevance for method in methods}) == 1  # they see the same observations
 
 
 def test_without_a_weight_on_the_bonus_ploff_is_td3_off_to_the_last_bit():

@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -242,3 +244,19 @@ def test_a_command_without_a_dataset_asks_for_one(capsys):
     code, _, errors = run(capsys, "show")
     assert (code, errors.count("\n")) == (2, 1)
     assert "no dataset is named; give a file" in errors
+
+
+@pytest.mark.parametrize("target", ["a.hdf5", "b-v0", "c.npz", "d.csv", "e.parquet"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(target, tmp_path):
+    """Of a process of its own: the HDF5 library used to take it along."""
+    target = tmp_path / target
+    code = (
+        "import resource, sys\nfrom ploff.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\nmain(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", code, "data", "convert", "sample", str(target)]
+    ended = subprocess.run([*command, *["--format", "minari"] * (not target.suffix)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert f"{target} cannot be written: " in ended.stderr
+    assert list(tmp_path.iterdir()) == []

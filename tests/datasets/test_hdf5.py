@@ -1,8 +1,12 @@
+import re
+import tracemalloc
+import zlib
+
 import h5py
 import numpy as np
 import pytest
 
-from data_cases import file_with, refusal, write_hdf5
+from data_cases import file_with, make_rows, refusal, write_hdf5
 from ploff.datasets import hdf5
 
 
@@ -30,13 +34,57 @@ def test_stored_rows_are_what_h5py_reads(options, tmp_path, monkeypatch):
         assert stored.read().dtype.isnative
 
 
-def test_chunks_that_were_never_written_hold_the_fill_value(tmp_path):
-    with h5py.File(tmp_path / "a.hdf5", "w") as file:
-        sparse = file.create_dataset("x", (100, 2), "f4", chunks=(10, 2), compression="gzip", fillvalue=7.0)
+def test_chunks_that_were_never_written_are_no_data(tmp_path):
+    path = file_with(tmp_path, actions=None)
+    with h5py.File(path, "a") as file:
+        sparse = file.create_dataset("actions", (260, 3), "f4", chunks=(10, 3), compression="gzip", fillvalue=7.0)
         sparse[20:25] = 1.0
-        rows = hdf5.StoredRows(sparse).read()
-    assert (rows[20:25] == 1).all()
-    assert (rows.sum(), len(rows)) == (7 * 190 + 10, 100)
+    assert "actions: 25 of 26 chunks were never written" in refusal(path)
+    path = file_with(tmp_path, actions=None)
+    with h5py.File(path, "a") as file:
+        file.create_dataset("actions", (260, 3), "f4")
+    assert "actions was declared and never written" in refusal(path)
+
+
+def test_nothing_is_read_from_outside_of_the_file(tmp_path):
+    other = write_hdf5(tmp_path / "other.hdf5", make_rows("hopper"))
+    path = file_with(tmp_path, observations=None)
+    with h5py.File(path, "a") as file:
+        file["observations"] = h5py.ExternalLink(other, "/observations")
+    assert "observations is a link to another file" in refusal(path)
+    with h5py.File(file_with(tmp_path), "a") as file:
+        file["infos/more"] = h5py.ExternalLink(other, "/observations")
+    assert "more is a link to another file" in refusal(path, infos=True)
+    path = file_with(tmp_path, observations=None)
+    (tmp_path / "secret").write_bytes(bytes(260 * 5 * 4))
+    with h5py.File(path, "a") as file:
+        file.create_dataset("observations", (260, 5), "f4", external=[(tmp_path / "secret", 0, h5py.h5f.UNLIMITED)])
+    assert "observations is put together from other files" in refusal(path)
+    path = file_with(tmp_path, observations=None)
+    with h5py.File(path, "a") as file:
+        layout = h5py.VirtualLayout((260, 5), "f4")
+        layout[:] = h5py.VirtualSource(tmp_path / "missing.hdf5", "observations", (260, 5))
+        file.create_virtual_dataset("observations", layout)
+    assert "observations is put together from other files" in refusal(path)
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(tmp_path):
+    path = file_with(tmp_path, rewards=None)
+    with h5py.File(path, "a") as file:
+        file.create_dataset("rewards", (10**13,), "f4", chunks=(1000,), compression="gzip")
+    assert re.search(r"rewards declares 40.0 TB, more than the .* of memory that are free", refusal(path))
+
+
+@pytest.mark.parametrize("fletcher32", [False, True])
+def test_a_chunk_inflates_to_what_it_says_and_no_further(fletcher32, tmp_path):
+    path = file_with(tmp_path, rewards=None)
+    with h5py.File(path, "a") as file:
+        rewards = file.create_dataset("rewards", (260,), "f4", chunks=(260,), compression="gzip", fletcher32=fletcher32)
+        rewards.id.write_direct_chunk((0,), zlib.compress(bytes(10**7)) + bytes(4 * fletcher32))
+    tracemalloc.start()
+    assert re.search("inflates to (another size|more)", refusal(path))
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
 
 
 def test_a_file_that_is_no_hdf5_is_refused(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from data_cases import counts, file_with, make_rows, refusal, write_hdf5
 from ploff import datasets
 from ploff.actions import ActionSpace
+from ploff.utils import files
 from ploff.utils.errors import DataError
 
 
@@ -163,3 +164,32 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         datasets.save(transitions.select_episodes([0]), kept, format="minari", overwrite=True)
     assert len(datasets.load(kept)) == 260
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a-v0", "hopper.hdf5"]
+
+
+def test_a_dataset_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch):
+    data, folder = datasets.load(file_with(tmp_path)), tmp_path / "walk-v0"
+    datasets.save(data, folder, format="minari")
+    renames = []
+    monkeypatch.setattr("pathlib.Path.rename", lambda *arguments: renames.append(arguments))
+    datasets.save(data.select_episodes([0]), folder, format="minari", overwrite=True)
+    assert renames == []
+    assert len(datasets.load(folder).episode_lengths()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hopper-medium-v2.hdf5", "walk-v0"]
+
+
+def test_where_folders_cannot_change_places_a_killed_replacement_is_undone(tmp_path, monkeypatch):
+    data, folder = datasets.load(file_with(tmp_path)), tmp_path / "walk-v0"
+    datasets.save(data, folder, format="minari")
+    folder.rename(files.unfinished(folder, "replaced"))  # killed between the two renames
+    assert len(datasets.load(folder)) == len(data)
+    monkeypatch.setattr(files, "exchange", lambda first, second: False)
+    datasets.save(data.select_episodes([0]), folder, format="minari", overwrite=True)
+    assert len(datasets.load(folder).episode_lengths()) == 1
+
+
+def test_a_folder_reads_no_file_outside_of_it(tmp_path):
+    folder = datasets.save(datasets.load(file_with(tmp_path)), tmp_path / "walk-v0", format="minari")
+    (place,) = (folder / "data").glob("*.hdf5")
+    place.rename(tmp_path / "elsewhere.hdf5")
+    place.symlink_to(tmp_path / "elsewhere.hdf5")
+    assert "is a link that leads out of the dataset" in refusal(folder)

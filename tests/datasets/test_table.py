@@ -1,6 +1,8 @@
 import csv
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from data_cases import LAYOUTS, make_rows, refusal, write_hdf5
@@ -317,3 +319,30 @@ def test_arrays_are_checked_as_files_are():
     ):
         with pytest.raises(DataError, match=message):
             datasets.from_arrays(**{**rows, **change}, action_low=-1, action_high=1)
+
+
+def test_columns_that_cannot_be_told_apart_are_refused(tmp_path):
+    assert "action_1 is missing before action_2" in refusal(write_table(tmp_path, action_2=[0.0, 0.1, 0.2]))
+    assert "has the columns 'reward' and 'Reward'" in refusal(write_table(tmp_path, Reward=[5.0, 5.0, 5.0]))
+    path = write_table(tmp_path)
+    path.write_text(path.read_text().replace("terminal", "reward"))
+    assert "has the columns 'reward' and 'reward'" in refusal(path)
+
+
+def test_an_episode_without_a_number_is_refused(tmp_path):
+    columns = {"obs_0": [1.0, 2.0], "action_0": [0.0, 1.0], "reward": [0.0, 1.0], "terminal": [0, 0]}
+    columns["episode"] = [1.0, float("nan")]
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    assert "'episode' holds NaN" in refusal(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1"])
+def test_a_text_that_is_not_utf_8_is_refused(encoding, tmp_path):
+    path = write_table(tmp_path, größe=[1.0, 2.0, 3.0])
+    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    assert "UTF-8" in refusal(path)
+
+
+def test_text_and_dates_where_numbers_belong_are_refused(tmp_path):
+    assert "'reward' holds text" in refusal(write_table(tmp_path, reward=["high", "low", "low"]))
+    assert "'reward'" in refusal(write_table(tmp_path, reward=["2026-01-01", "2026-01-02", "2026-01-03"]))

@@ -72,7 +72,9 @@ def test_delimiters_and_decimals_are_never_guessed_but_named(tmp_path):
 
 def test_two_columns_of_one_name_and_other_encodings_are_refused(tmp_path):
     (tmp_path / "twice.csv").write_text("run,flow,flow\n1,2,3\n")
-    assert "two columns are called 'flow'; rename one" in refusal(tmp_path / "twice.csv", **READING)
+    assert "has the columns 'flow' and 'flow'; leave one, or rename the other" in refusal(
+        tmp_path / "twice.csv", **READING
+    )
     (tmp_path / "latin.csv").write_bytes("run,flow,Ventilöffnung\n".encode("latin-1"))
     assert "write it as UTF-8" in refusal(tmp_path / "latin.csv", **READING)
 

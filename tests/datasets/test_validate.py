@@ -28,7 +28,7 @@ def test_an_empty_file_is_refused(tmp_path):
 
 def test_missing_arrays_are_named_with_those_that_are_there(tmp_path):
     message = refusal(file_with(tmp_path, rewards=None, terminals=None))
-    assert "lacks rewards, terminals; it holds actions, next_observations, observations, timeouts" in message
+    assert "lacks rewards, terminals; it holds actions, infos, next_observations, observations, timeouts" in message
 
 
 def test_arrays_of_different_lengths_are_refused(tmp_path):
@@ -114,7 +114,7 @@ def test_what_32_bits_blur_or_cannot_hold_is_said(tmp_path):
         datasets.load(file_with(tmp_path, rewards=1e6 + np.linspace(0, 0.01, 260)))
     far[7, 2] = 1e300
     message = refusal(file_with(tmp_path, observations=far, next_observations=None))
-    assert "observations reach 1e+300, more than 32 bits hold" in message
+    assert "observations reach 1e+300, first in row 7; more than 1e+18" in message
 
 
 def test_terminals_that_look_like_a_time_limit_are_worth_a_warning(tmp_path):
@@ -138,3 +138,17 @@ def test_successors_out_of_range_are_refused(tmp_path):
     content["successors"][4] = 10_000
     np.savez(path, **content)
     assert "successors[4] is 10000, but there are 264 states" in refusal(path)
+
+
+def test_numbers_that_are_none_are_refused(tmp_path):
+    rows = make_rows("hopper", successors=True)
+    complex_ones = rows["observations"] + 1j
+    assert "observations holds complex numbers (complex64)" in refusal(file_with(tmp_path, observations=complex_ones))
+    assert "actions holds no numbers" in refusal(file_with(tmp_path, actions=np.full((260, 3), b"left")))
+
+
+@pytest.mark.parametrize(("field", "value"), [("actions", 1e300), ("observations", 1e37), ("rewards", -2e18)])
+def test_numbers_whose_squares_overflow_are_refused(field, value, tmp_path):
+    changes = changed(field, 7, value, kind=np.float64)
+    message = refusal(file_with(tmp_path, **changes, next_observations=None))
+    assert f"{field} reach {abs(value):g}, first in row 7; more than 1e+18 cannot be learned from" in message

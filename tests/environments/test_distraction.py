@@ -40,7 +40,7 @@ def small_log(episodes=6, length=30) -> Transitions:
         observations=states,
         next_observations=np.roll(states, -1, axis=0),
         actions=np.linspace(-2, 2, count, dtype=np.float32)[:, None],
-        rewards=np.zeros(count, np.float32),
+        rewards=np.arange(count, dtype=np.float32),
         terminals=np.zeros(count, bool),
         timeouts=np.arange(count) % length == length - 1,
         action_space=ActionSpace.box([-2.0], [2.0]),

@@ -1,3 +1,4 @@
+import dataclasses
 import sys
 
 import gymnasium as gym
@@ -7,7 +8,9 @@ import pytest
 from environment_cases import D4RL, make
 from ploff import environments
 from ploff.environments import registry
-from ploff.utils.errors import MissingExtraError, PloffError, UnknownNameError
+from ploff.environments.collection import collect
+from ploff.environments.eval_env import find_eval_env
+from ploff.utils.errors import MissingExtraError, PloffError, PloffWarning, UnknownNameError
 
 pytest.importorskip("mujoco")
 
@@ -93,3 +96,20 @@ def test_only_environments_that_every_process_knows_are_made_in_others(monkeypat
 def test_an_environment_that_cannot_be_imported_is_one_line():
     with pytest.raises(PloffError, match="Gymnasium cannot make 'no_such_package:Foo-v0'"):
         registry.make("no_such_package:Foo-v0")
+
+
+@pytest.fixture
+def planted(tmp_path, monkeypatch):
+    """A module that leaves a mark where it is imported."""
+    (tmp_path / "planted_env.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w').close()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path / "was-run"
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_log_imports_nothing(planted):
+    data = collect("Pendulum-v1", transitions=20)
+    for change in ({"environment": "planted_env:Env-v0"}, {"options": '{"xml_file": "../../etc/model.xml"}'}):
+        named = dataclasses.replace(data, origin=dataclasses.replace(data.origin, **change))
+        with pytest.warns(PloffWarning, match="policies are not evaluated: .*--environment"):
+            assert find_eval_env(named, None, None) is None

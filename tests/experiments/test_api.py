@@ -34,7 +34,7 @@ from ploff.experiments.run_suite import run_suite
 from ploff.experiments.store import Store
 from ploff.experiments.suite import parse_suite
 from ploff.metric.train import load_metric
-from ploff.training.checkpoint import load_header
+from ploff.training.checkpoint import load_header, save_tree
 
 FILES = {"checkpoint.eqx", "history.csv", "evaluations.csv", "evaluation.json", "policy.eqx", ".lock"}
 
@@ -430,6 +430,15 @@ def test_a_policys_file_is_evaluated_without_its_run(whole, tmp_path):
     copy.write_bytes((whole.folder / "seed-0" / "policy.eqx").read_bytes())
     (outcome,) = api.evaluate_run(copy, episodes=1, quiet=True).values()
     assert outcome.environment == "Pendulum-v1"
+
+
+def test_a_policys_file_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "planted_env.py").write_text("raise RuntimeError('was imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env = {"environment": "planted_env:Env-v0", "physics": "d4rl", "references": None, "options": {}}
+    save_tree(tmp_path / "policy.eqx", [], {"method": "bc", "eval_env": env})
+    with pytest.raises(PloffError, match="whose making imports a module; if you trust it, give --environment"):
+        api.evaluate_run(tmp_path / "policy.eqx", quiet=True)
 
 
 def test_a_policy_that_was_never_evaluated_asks_where(near):

@@ -9,7 +9,15 @@ from ploff.experiments.plan import make_plan
 def test_a_plan_has_every_task_method_and_seed_and_shares_stages():
     plan = make_plan(planned_suite(tasks=["sample", "hopper-medium"], neighbor_parts=3))
     assert len(plan.runs) == 2 * 3 * 2
-    kinds = {"data": 2, "metric": 2, "neighbors": 4, "neighbors-part": 12, "neighbors-table": 4, "agent": 12}
+    kinds = {
+        "data": 2,
+        "relevance": 2,
+        "metric": 2,
+        "neighbors": 4,
+        "neighbors-part": 12,
+        "neighbors-table": 4,
+        "agent": 12,
+    }
     assert plan.kinds == kinds
     position = {job.key: place for place, job in enumerate(plan.jobs)}
     for job in plan.jobs:
@@ -38,6 +46,7 @@ def test_every_key_of_a_suite_changes_its_plan():
         "episodes": 3, "metric_steps": 1_000, "metric": {"discount": 0.5}, "metric_from": "elsewhere",
         "neighbor_parts": 2, "columns": base.columns[:1], "reading": {"horizon": 9}, "environment": "pen",
         "physics": "gymnasium", "logger": "wandb", "scored": False, "metric_per_seed": True,
+        "relevance": False,
     }  # fmt: skip
     told = {"name", "about", "search", "last_evaluations"}  # the last two are tested with searches and tables
     assert set(changes) == {field.name for field in dataclasses.fields(base)} - told

@@ -74,3 +74,11 @@ def test_what_is_not_run_yet_leaves_the_tables_readable(tmp_path):
     assert tables.summary_table(empty).rows == ()
     assert tables.improvement_table(empty).rows == ()
     assert tables.write_tables(empty, tmp_path) == []
+
+
+def test_names_are_shown_as_they_are_and_run_nothing():
+    table = tables.Table("t", ("task", "<script>alert(1)</script>"), (("a|b\nc", "1 & 2"),))
+    shown = table.markdown()
+    assert "<" not in shown
+    assert shown.splitlines()[0] == "| task | &lt;script&gt;alert(1)&lt;/script&gt; |"
+    assert shown.splitlines()[2] == "| a\\|b c | 1 &amp; 2 |"

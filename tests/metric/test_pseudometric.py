@@ -78,7 +78,8 @@ def test_the_actions_own_term_is_added_to_the_learned_distance(trained):
     x, y = metric.embed_pairs(state, actions)
     apart = metric.phi(state, actions)
     own = np.asarray(metric.action_scale)[0] * np.sqrt(0.75**2 + 1.5**2)
-    assert metric.pair_distance(x, y) == pytest.approx(float(norm(apart[0] - apart[1])) + own, rel=1e-5)
+    learned_part = float(norm(apart[0] - apart[1]))
+    assert metric.pair_distance(x, y) == pytest.approx(np.hypot(learned_part, own), rel=1e-5)
 
 
 def test_the_action_weight_is_in_units_of_the_log(trained):

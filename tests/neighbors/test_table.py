@@ -115,7 +115,7 @@ def test_a_cut_off_table_is_refused(tmp_path, kept):
 def test_a_file_that_is_no_table_is_refused(tmp_path):
     path = tmp_path / "t"
     path.write_text('{"some": "json"}\n')
-    with pytest.raises(PloffError, match="not a table of neighbors"):
+    with pytest.raises(PloffError, match="not a file of this version of ploff"):
         load_table(path, KEY)
 
 
@@ -145,3 +145,14 @@ def test_another_log_has_another_fingerprint_and_units_do_not_count(tmp_path):
     find_neighbors(tmp_path / "t", Euclidean(), data, TableKey.of("m", data), quiet=True)
     with pytest.raises(ValueError, match="another dataset"):
         load_table(tmp_path / "t", TableKey.of("m", log(seed=1)))
+
+
+def test_a_flipped_bit_in_the_rows_is_refused(tmp_path):
+    states = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
+    path, key = tmp_path / "t", TableKey("metric", "dataset")
+    build_table(path, states, 40, key, quiet=True)
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(PloffError, match=f"damaged: {path}"):
+        load_table(path, key)

@@ -39,7 +39,7 @@ def test_it_names_the_best_method_the_next_one_and_the_data():
     assert "intervals overlap" in headline(story({"bc": [50.0, 95.0], "ploff": [60.0, 92.0]}))
     assert "overlap" not in headline(story({"bc": [50.0], "ploff": [60.0]}))  # one run says nothing of others
     assert "No policy was tried in an environment: bc." in headline(story({"bc": []}))
-    tried = [Group("swings", "bc", CONFIG, [SeedResult(0, 10, [], [{"step": 10.0, "mean_return": -71.25}])])]
+    tried = [Group("hopper", "bc", CONFIG, [SeedResult(0, 10, [], [{"step": 10.0, "mean_return": -71.25}])])]
     assert 'Mean returns: <i class="swatch c0"></i>bc -71.25.' in headline(story({"bc": []}, groups=tried))
 
 

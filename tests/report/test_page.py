@@ -189,19 +189,19 @@ def test_the_states_of_a_table_are_shown_as_rows_with_the_names_of_its_columns(f
     data = dataclasses.replace(ploff.load(next(folder.glob("*.npz"))), origin=Origin(name="plant"))
     ploff.save(data, tmp_path / "plant.csv")
     story = gather([folder])
-    reading = {"columns": {"observations": [f"observations_{i}" for i in range(11)]}}
-    metric = dataclasses.replace(story.metrics[0], dataset=str(tmp_path / "plant.csv"), reading=reading)
+    bounds = {"action_low": -1.0, "action_high": 1.0}
+    metric = dataclasses.replace(story.metrics[0], dataset=str(tmp_path / "plant.csv"), reading=bounds)
     shown = sections.states(dataclasses.replace(story, metrics=[metric]))
-    assert "<th>observations_10</th>" in shown
+    assert "<th>observation_10</th>" in shown  # as its file has it
     assert shown.count("<td>state</td>") == states.ROWS
 
 
 def test_a_log_that_is_gone_leaves_the_rest_of_the_page(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "copy")
     for path in (tmp_path / "copy").rglob("config.json"):
-        config = files.read_json(path)
+        config = files.read_record(path)
         config["dataset"] = str(tmp_path / "gone.npz")
-        files.write_json(path, config)
+        files.write_record(path, config)
     shown = render_page(gather([tmp_path / "copy"]))
     assert "the log is not to be had here" in shown
     assert "states cannot be drawn here" in shown

@@ -1,3 +1,4 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -68,8 +69,8 @@ def test_an_end_is_learned_as_the_absorbing_state_that_the_exact_operator_makes_
     for ends in (True, False):
         config = MetricConfig.exact_operator(discount=0.5, tau=0.02, ends=ends)
         metric = learn_metric(log, config, training, quiet=True).metric
-        states = np.concatenate([np.eye(count), np.zeros((1, count))]).astype(np.float32)
-        embedded = metric.embed_states(states, np.arange(count + 1) == count)
+        states = jnp.concatenate([jnp.eye(count), jnp.zeros((1, count))])
+        embedded = np.asarray(metric.embed_states(states, jnp.arange(count + 1) == count))
         learned = np.linalg.norm(embedded[:, None] - embedded[None], axis=-1)
         errors[ends] = np.abs(learned - exact)[:count, :count].mean() / exact.mean()
         if ends:

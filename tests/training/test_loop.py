@@ -1,3 +1,5 @@
+import shutil
+
 import jax.numpy as jnp
 import pytest
 
@@ -6,6 +8,7 @@ from ploff.experiments.schedule import run_jobs
 from ploff.experiments.store import Store
 from ploff.training.checkpoint import load_header
 from ploff.training.loop import DivergenceError, TrainingRun
+from ploff.utils.errors import PloffError
 from ploff.utils.progress import Progress
 
 
@@ -78,3 +81,11 @@ def test_an_interrupted_run_says_how_to_go_on(in_evaluation, tmp_path):
     with pytest.raises(KeyboardInterrupt, match=f"interrupted; run the same command again to go on{place}"):
         run_jobs([job], Interrupted(checkpoint, in_evaluation), Store(tmp_path), quiet=True)
     assert load_header(checkpoint)["step"] == 10
+
+
+def test_a_folder_that_is_deleted_meanwhile_is_said(tmp_path):
+    run = TrainingRun("toy", jnp.asarray(0), checkpoint=tmp_path / "out" / "checkpoint.eqx")
+    run.save()
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(PloffError, match="out is gone: it was moved or deleted while toy was trained in it"):
+        run.save()

@@ -81,7 +81,7 @@ METHODS = {
     for method in (
         Method("ploff", "ploff", "PloffConfig", "learned", "Dadashi et al., 2021, with our default", True),
         Method("ploff-l2", "ploff", "PloffConfig", "l2", "Dadashi et al., 2021: distances in plain L2", True),
-        Method("td3-off", "td3_off", "TD3OffConfig", "none", "Dadashi et al., 2021: PLOff without its bonus"),
+        Method("td3-off", "td3_off", "TD3OffConfig", "none", "Dadashi et al., 2021: PLOff without its bonus", True),
         Method("bc", "bc", "BCConfig", "none", "behavioral cloning"),
         Method("td3-bc", "td3_bc", "TD3BCConfig", "none", "Fujimoto and Gu, 2021"),
         Method("bear", "bear", "BEARConfig", "none", "Kumar et al., 2019"),

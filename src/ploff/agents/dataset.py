@@ -23,6 +23,7 @@ class DistanceStats(eqx.Module):
     median_nn_distance: Float[Array, ""]  # of a logged pair to the nearest other
     neighborhood_radius: Float[Array, ""]  # the median distance of a logged pair to those logged nearby
     action_sensitivity: Float[Array, ""]  # how far a logged pair moves as its action moves by half a range
+    action_spread: Float[Array, ""]  # how far actions logged nearby are from the own one along one direction
     state_distances_sq: Float16[Array, "M k"]  # of states to those nearby, in units of their median
 
     @classmethod
@@ -36,6 +37,7 @@ class DistanceStats(eqx.Module):
             jnp.asarray(neighbors.median_nn_distance(data_distance), jnp.float32),
             jnp.asarray(neighbors.neighborhood_radius(data_distance), jnp.float32),
             jnp.asarray(neighbors.action_sensitivity(data_distance), jnp.float32),
+            jnp.asarray(neighbors.action_spread(data_distance), jnp.float32),
             jnp.asarray(squared, jnp.float16),
         )
 
@@ -43,11 +45,6 @@ class DistanceStats(eqx.Module):
     def directional_std(self) -> Float[Array, ""]:
         """The radius along one direction: logged actions vary in all of theirs, and a policy moves in one."""
         return self.neighborhood_radius / math.sqrt(self.data_distance.data.action_space.width)
-
-    @property
-    def std_in_actions(self) -> Float[Array, ""]:
-        """How far an action has to move for the metric to see one standard deviation, in half ranges."""
-        return self.directional_std / jnp.maximum(self.action_sensitivity, 1e-6)
 
     def distance(self, rows: Int[Array, "B"], actions: Float[Array, "B A"]) -> Float[Array, "B"]:
         """d_D(s, a) in states of the log, by row; 1 is the median distance between neighbors in the log."""

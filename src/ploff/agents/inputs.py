@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jax.core import Tracer
 
 from ploff.datasets.table import as_table
 from ploff.schema import Schema, raw_values
@@ -14,29 +13,17 @@ from ploff.utils.errors import PloffError
 SOURCE = "the policy's input"
 
 
-def read_observations(given: Any, schema: Schema | None, shape: tuple[int, ...]) -> Any:
-    """Observations [B, …] of whatever a policy was called with; tracers pass as they are.
+def read_observations(given: Any, schema: Schema | None) -> Any:
+    """Observations [B, …] of columns by name; anything else passes as it is.
 
     Args:
-      given: an array or list of observations, or of one; columns by name (a mapping, a list of mappings, a frame).
+      given: an array, a list, or columns by name (a mapping, a list of mappings, a frame).
       schema: the columns that the policy was trained on, if it knows them.
-      shape: the shape of one observation.
     """
-    if isinstance(given, Tracer):
+    if not is_named(given):
         return given
-    if is_named(given):
-        schema = known_schema(schema)
-        return schema.encode(as_columns(given, schema), source=SOURCE, place=place)
-    values = np.asarray(given)
-    if values.dtype.kind not in "fiub":
-        raise PloffError(f"{SOURCE} holds {values.dtype} where numbers are expected; name columns to give categories")
-    values = values[None] if values.shape == shape else values
-    if values.dtype.kind == "f" and values.shape[1:] == shape and np.isnan(values).any():
-        where = tuple(np.argwhere(np.isnan(values))[0])
-        known = schema is not None and schema.size == int(np.prod(shape))
-        name = repr(schema.components[where[1]]) if known and schema else f"component {list(map(int, where[1:]))}"
-        raise PloffError(f"{SOURCE} is NaN at {name} in row {where[0]}; a policy acts on what is known")
-    return values
+    schema = known_schema(schema)
+    return schema.encode(as_columns(given, schema), source=SOURCE, place=place)
 
 
 def is_named(given: Any) -> bool:

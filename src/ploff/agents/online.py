@@ -30,6 +30,7 @@ from ploff.environments.collection import origin_of
 from ploff.environments.evaluation import evaluate
 from ploff.training.loop import Row, not_finite, scan_updates, summarize
 from ploff.transitions import Batch, Normalizer, Transitions
+from ploff.utils import interrupts
 from ploff.utils.config import check_counts, check_not_negative
 from ploff.utils.errors import PloffError
 from ploff.utils.files import write_csv
@@ -158,6 +159,7 @@ class _Learner:
 
     def advance(self) -> None:
         """A block of steps, and as many updates."""
+        interrupts.check()
         random = self.step < self.training.random_steps
         block = self.actor.block(None if random else self.state.actor.params, self.step)
         self.replay = write(self.replay, block)

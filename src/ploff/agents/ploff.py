@@ -10,12 +10,12 @@ A distance of pairs would grow with all that distinguishes two states, and the b
 are. `deviation="pair"` has the paper's distance of pairs.
 
 Both have units of their own, so that one setting fits logs of different scales and widths. Deviations are in standard
-deviations of the log: its neighborhoods' radius along one of the A directions in which an action can move, as an action
-has to move for it; where neighbors are far apart, their actions say less. So −d²/2 is the logarithm of a Gaussian with
-the log's own noise. u is what the critic promises for moving by one of them, the batch's mean of ‖∂Q/∂a‖. Against the
-bonus of one pair the policy then moves 1/α_a deviations from it to where the critic points, however steep the critic
-is. The distance is that of the target policy's action without its smoothing noise: noise must not cost an action that
-is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
+deviations of the log: how far the actions logged nearby are from each other along one of the A directions in which an
+action can move, so that −d²/2 is the logarithm of a Gaussian with the log's own noise. States have no part in the unit,
+however many of their columns mean nothing. u is what the critic promises for moving by one of them, the batch's mean of
+‖∂Q/∂a‖. Against the bonus of one pair the policy then moves 1/α_a deviations from it to where the critic points,
+however steep the critic is. The distance is that of the target policy's action without its smoothing noise: noise must
+not cost an action that is in the data. `PloffConfig.paper()` is the printed algorithm, which diverges.
 
 The mean and the density weigh logged pairs by how alike their states are and by what the critics think of the pairs.
 Those values are not computed for the purpose: each step leaves those of its own batch in a table with one row per
@@ -57,8 +57,8 @@ class PloffConfig(TD3OffConfig):
     deviation: Literal["action", "pair"] = "action"  # d_i: of actions alone, or of pairs of state and action
     num_neighbors: int = 20  # k: so many of those in the table are looked at
     beta: float = 1.0  # β, of the bonuses that have it
-    value_temperature: float = 1.0  # κ: how much more the better logged pairs count; 0: all alike
-    state_kernel: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
+    value_temperature: float = 3.0  # κ: how much more the better logged pairs count; 0: all alike
+    state_kernel: float = 1.0  # ρ: how much more pairs of states more alike count; 0: all alike
     distance_unit: Literal["std", "none"] = "std"  # of the deviations: the log's own along one direction
     value_scale: Literal["action_gradient", "mean_abs", "none"] = "action_gradient"  # u; mean_abs is TD3+BC's
 
@@ -94,7 +94,7 @@ class NeighborBonus:
 
     def __init__(self, stats: DistanceStats, logged_q_scores: Float[Array, "N"], config: PloffConfig):
         self.stats, self.logged_q_scores, self.config = stats, logged_q_scores, config
-        std = stats.std_in_actions if config.deviation == "action" else stats.directional_std
+        std = stats.action_spread if config.deviation == "action" else stats.directional_std
         self.unit = std if config.distance_unit == "std" else jnp.ones(())
 
     def value_scale(self, q: Float[Array, "B"], q_grad: Float[Array, "B A"]) -> Float[Array, ""]:

@@ -5,6 +5,7 @@ through them. Beside the arrays stands what it takes to build the module again: 
 of observations and actions, and the normalizer.
 """
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from jaxtyping import Array, Float
 
 from ploff.actions import ActionSpace
 from ploff.agents.base import Method, get_method
+from ploff.agents.batches import as_observations, in_batches, is_traced
 from ploff.agents.dataset import OfflineDataset
 from ploff.agents.discrete.networks import ChoicePolicy
 from ploff.agents.inputs import EpisodePolicy, read_observations
@@ -52,13 +54,18 @@ class Policy(eqx.Module):
     def __call__(self, observations: Any, legal: Any = None) -> Array:
         """The actions; a pure function, for use inside or outside jit.
 
+        Outside, rows are checked to be finite numbers, and compiled for few sizes. Inside of a transformation there are
+        no values to check: NaN gives NaN.
+
         Args:
-          observations: one row per decision.
+          observations: one row per decision, in the environment's own units; an array, a list, or columns by name.
           legal: of discrete actions, which may be taken [B, n]; all by default.
 
         Returns:
           Vectors [B, A] in a box, or the numbers [B] of discrete actions.
         """
+        if not is_traced(self, observations, legal):
+            return self._compiled("__call__", observations, legal)
         normalized = self._normalized(observations)
         if self.action_space.kind == "box":
             return self.actor(normalized)
@@ -66,14 +73,30 @@ class Policy(eqx.Module):
 
     def probabilities(self, observations: Any, legal: Any = None) -> Float[Array, "B n"]:
         """How likely each discrete action is; 1 for the one that is taken, where nothing is left to chance."""
+        if not is_traced(self, observations, legal):
+            return self._compiled("probabilities", observations, legal)
         return self._discrete().probabilities(self._normalized(observations), self._mask(legal))
 
     def scores(self, observations: Any, legal: Any = None) -> Float[Array, "B n"]:
         """What the choice between discrete actions is made by: values, logits, or values with a bonus."""
+        if not is_traced(self, observations, legal):
+            return self._compiled("scores", observations, legal)
         return self._discrete().scores(self._normalized(observations), self._mask(legal))
 
+    def _compiled(self, answer: str, observations: Any, legal: Any) -> Array:
+        """What the method of that name answers to values, which are checked."""
+        names = self.schema.components if self.schema else ()
+        rows = as_observations(read_observations(observations, self.schema), self.observation_shape, names)
+        if legal is None:
+            return jnp.asarray(in_batches(functools.partial(_answer, self, answer), rows))
+        self._discrete()
+        mask = self._mask(legal)
+        if len(mask) != len(rows):
+            raise PloffError(f"the mask has {len(mask)} rows, the observations have {len(rows)}; one of each per state")
+        return jnp.asarray(in_batches(functools.partial(_answer, self, answer), rows, mask))
+
     def _normalized(self, observations: Any) -> Float[Array, "B *S"]:
-        observations = read_observations(observations, self.schema, self.observation_shape)
+        observations = read_observations(observations, self.schema)
         if tuple(observations.shape[1:]) != self.observation_shape:
             raise PloffError(
                 f"this policy takes observations of shape {self.observation_shape}, got {tuple(observations.shape[1:])}"
@@ -82,7 +105,7 @@ class Policy(eqx.Module):
 
     def _discrete(self) -> ChoicePolicy:
         if not isinstance(self.actor, ChoicePolicy):
-            raise PloffError("this policy's actions are continuous: they have no probabilities or scores")
+            raise PloffError("this policy's actions are continuous: they have no probabilities, scores or masks")
         return self.actor
 
     def _mask(self, legal: Any) -> Any:
@@ -93,6 +116,19 @@ class Policy(eqx.Module):
     def episode(self) -> EpisodePolicy:
         """The policy for the steps of one episode, by column: it remembers what to hold where a value is missing."""
         return EpisodePolicy(self, self.schema)
+
+    # `jax.jit(policy)` asks for these: a policy is itself, whatever another one's arrays hold.
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@eqx.filter_jit
+def _answer(policy: Policy, method: str, *arrays: Array) -> Array:
+    return getattr(policy, method)(*arrays)
 
 
 def save_policy(path: str | os.PathLike[str], policy: Policy, method: str, config: Any, **about: Any) -> None:

@@ -74,7 +74,15 @@ def load(
     path = _locate(str(name), format)
     found = format or format_of(path)
     _refuse_table_options(str(path), found, options)
-    return _module(found).read(path, options)
+    with validate.reading(str(path), *_files_of(path, found, options)):
+        return _module(found).read(path, options)
+
+
+def _files_of(path: pathlib.Path, format: str, options: Options) -> list[str]:
+    """The files that are read with or in place of a path, by which a message may call it, too."""
+    if MODULES.get(format) != "table" or not (options.table.more or table_files.is_collection(path)):
+        return []
+    return [str(file) for file in table_files.find_table_files([path, *options.table.more])]
 
 
 def _refuse_table_options(name: str, format: str, options: Options) -> None:
@@ -226,6 +234,7 @@ def _locate(name: str, format: str | None) -> pathlib.Path:
     if name.startswith(MINARI_PREFIX):
         return minari.download(name.removeprefix(MINARI_PREFIX))
     path = pathlib.Path(name)
+    minari.restore(path)
     if is_place(path):
         return path
     found = find_file(name) if format in (None, "d4rl") else None

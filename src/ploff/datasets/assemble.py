@@ -73,7 +73,12 @@ def assemble(rows: Rows, options: Options) -> Transitions:
     if rows.next_observations is not None:
         shaped["next_observations"] = rows.next_observations
     shaped |= {f"infos/{name}": values for name, values in rows.infos.items()}
+    validate.check_kinds(
+        rows.source, {name: values for name, values in shaped.items() if not name.startswith("infos/")}
+    )
     validate.check_shapes(rows.source, shaped)
+    validate.check_origin(rows.source, rows.origin)
+    validate.check_space(rows.source, rows.action_space)
     arrays = _canonical_arrays(rows, options)
     following = rows.next_observations
     if following is not None and rows.arrays["observations"].ndim == 1:
@@ -228,11 +233,14 @@ def describe(transitions: Transitions) -> str:
     )
 
 
-def read_description(description: str) -> tuple[Origin, ActionSpace]:
-    """Reads what `describe` wrote."""
-    content: dict[str, Any] = json.loads(description)
-    origin = structure(Origin, content["origin"], "origin")
-    return origin, structure(ActionSpace, content["action_space"], "action space")
+def read_description(source: str, description: str) -> tuple[Origin, ActionSpace]:
+    """Reads what `describe` wrote, in the file of that name."""
+    try:
+        content: dict[str, Any] = json.loads(description)
+        origin = structure(Origin, content["origin"], "origin")
+        return origin, structure(ActionSpace, content["action_space"], "action space")
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"{source}: what ploff noted in it is damaged ({error}); convert it again") from None
 
 
 def next_observations_if_needed(transitions: Transitions) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -90,11 +90,14 @@ def find_columns(
             names = _time_by_convention(source, left) if options.gap is not None else []
         elif not names:
             names = _by_convention(field, conventions, left)
+            validate.check_numbering(source, names)
         if names:
             found[field] = names
     if found.get("observations") == [OTHERS]:
         taken = {name for field, names in found.items() if field != "observations" for name in names}
         found["observations"] = [name for name in left if name not in taken]
+    for names in found.values():
+        validate.check_columns(source, left, names)
     _refuse_shared(source, found, options)
     return found
 

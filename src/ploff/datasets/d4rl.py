@@ -16,6 +16,7 @@ import numpy as np
 from ploff.actions import ActionSpace
 from ploff.datasets import catalog, validate
 from ploff.datasets.assemble import (
+    FIELDS,
     REQUIRED,
     Options,
     Rows,
@@ -25,20 +26,22 @@ from ploff.datasets.assemble import (
     next_observations_if_needed,
     read_description,
 )
-from ploff.datasets.hdf5 import StoredRows, open_file
+from ploff.datasets.hdf5 import StoredRows, datasets_in, open_file
 from ploff.transitions import Origin, Transitions
 from ploff.utils.errors import DataError
 
 CHUNK_BYTES = 262_144
+READ = (*FIELDS, "next_observations_known")
 
 
 def read(path: pathlib.Path, options: Options) -> Transitions:
     """Reads a file of any of the layouts."""
     with open_file(path) as file:
-        stored = {name: StoredRows(item) for name, item in file.items() if isinstance(item, h5py.Dataset)}
         if "episode_0" in file:
             raise DataError(f"{path} is the inside of a Minari dataset; give the dataset's folder or its name")
-        validate.check_present(str(path), REQUIRED, stored)
+        stored = {name: StoredRows(item) for name, item in datasets_in(file, list(READ)).items()}
+        validate.check_present(str(path), REQUIRED, stored, list(file))
+        validate.refuse_larger(str(path), sum(rows.nbytes for rows in stored.values()))
         known = stored.get("next_observations_known")
         origin, action_space = _metadata(file, path, stored["actions"].shape[1:])
         return assemble(
@@ -59,21 +62,14 @@ def read(path: pathlib.Path, options: Options) -> Transitions:
 def _metadata(file: h5py.File, path: pathlib.Path, action_shape: tuple[int, ...]) -> tuple[Origin, ActionSpace | None]:
     """What the attributes say, else what the file's name does."""
     if "ploff" in file.attrs:
-        return read_description(str(file.attrs["ploff"]))
+        return read_description(str(path), str(file.attrs["ploff"]))
     return catalog.described_by_name(str(file.attrs.get("name", path.stem)), action_shape)
 
 
 def _infos(file: h5py.File) -> dict[str, np.ndarray]:
-    found: dict[str, StoredRows] = {}
-
-    def collect(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = StoredRows(item)
-
-    if "infos" in file:
-        file["infos"].visititems(collect)  # pyright: ignore[reportAttributeAccessIssue]
-    # Not while visiting: that holds the HDF5 library's lock, and the threads that read would wait for it forever.
-    return {name: stored.read() for name, stored in found.items()}
+    if "infos" not in file or isinstance(file.get("infos", getlink=True), h5py.ExternalLink):
+        return {}
+    return {name: StoredRows(item).read() for name, item in datasets_in(file["infos"]).items()}  # pyright: ignore[reportArgumentType]
 
 
 def write(transitions: Transitions, path: pathlib.Path) -> None:
@@ -85,11 +81,14 @@ def write(transitions: Transitions, path: pathlib.Path) -> None:
     if known is not None:
         arrays["next_observations_known"] = known
     arrays |= {f"infos/{name}": np.asarray(values) for name, values in transitions.infos.items()}
-    with h5py.File(path, "w") as file:
+    # In memory first: the HDF5 library does not survive a disk that is full.
+    with h5py.File(path, "w", driver="core", backing_store=False) as file:
         for name, values in arrays.items():
             file.create_dataset(name, data=values, chunks=_chunks(values), compression="gzip", compression_opts=1)
         file.attrs["name"] = transitions.origin.name
         file.attrs["ploff"] = describe(transitions)
+        file.flush()
+        path.write_bytes(file.id.get_file_image())
 
 
 def _chunks(values: np.ndarray) -> tuple[int, ...]:

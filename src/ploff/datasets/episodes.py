@@ -83,6 +83,8 @@ def _key(files: TableFiles, name: str) -> np.ndarray:
             "to none"
         )
     column = column.combine_chunks()
+    if pa.types.is_floating(column.type) and np.isnan(column.to_numpy()).any():
+        raise DataError(f"{files.source}: column {name!r} holds NaN: every row belongs to an episode")
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     return encoded.indices.to_numpy(zero_copy_only=False)
 

@@ -23,13 +23,20 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 
 from ploff.actions import ActionSpace
 from ploff.datasets import catalog, validate
 from ploff.datasets.assemble import Options, Rows, assemble, describe, read_description
+from ploff.datasets.hdf5 import check_dataset, datasets_in, open_file
+from ploff.datasets.limits import check_parquet
 from ploff.transitions import UNKNOWN, Origin, Transitions
+from ploff.utils import files
 from ploff.utils.errors import DataError
+
+NOTES_BYTES = 4096  # of HDF5, for one array of an episode
 
 NAME = re.compile(r"^([-\w]+/)*[-\w]+-v\d+$")
 
@@ -75,6 +82,7 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
     import minari
 
     place = folder / "data" if (folder / "data").is_dir() else folder
+    _check_files(place)
     try:
         dataset = minari.MinariDataset(place)
         metadata: Mapping[str, Any] = dataset.storage.metadata
@@ -86,7 +94,7 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
     notes = json.loads(metadata.get("ploff", "{}"))
     rows = _rows(str(folder), episodes, dataset.observation_space, dataset.action_space)
     if notes:
-        rows.origin, rows.action_space = read_description(metadata["ploff"])
+        rows.origin, rows.action_space = read_description(str(folder), metadata["ploff"])
         ends = np.cumsum([len(episode["rewards"]) for episode in episodes]) - 1
         rows.known = np.ones(len(rows.arrays["rewards"]), bool)
         rows.known[ends[notes["unknown_finals"]]] = False
@@ -96,6 +104,21 @@ def read(folder: pathlib.Path, options: Options) -> Transitions:
     if not options.infos:
         rows.infos = {}
     return assemble(rows, options)
+
+
+def _check_files(place: pathlib.Path) -> None:
+    """Looks at files before Minari reads them: nothing outside of the folder, nothing larger than memory."""
+    for path in sorted(place.rglob("*")):
+        if path.is_symlink() and not path.resolve().is_relative_to(place.resolve()):
+            raise DataError(f"{path} is a link that leads out of the dataset; put the file itself there")
+        if path.suffix in (".hdf5", ".h5"):
+            with open_file(path) as file:
+                found = list(datasets_in(file).values())
+                for dataset in found:
+                    check_dataset(dataset)
+                validate.refuse_larger(str(path), sum(dataset.nbytes for dataset in found))
+        elif path.suffix == ".parquet":
+            check_parquet(path)
 
 
 def _origin(metadata: Mapping[str, Any]) -> Origin:
@@ -134,8 +157,8 @@ def _rows(source: str, episodes: list[dict[str, Any]], states: Any, actions: Any
         "observations": np.concatenate([observations[:-1] for observations in encoded]),
         "actions": np.concatenate([np.asarray(episode["actions"]) for episode in episodes]),
         "rewards": np.concatenate([np.asarray(episode["rewards"]) for episode in episodes]),
-        "terminals": np.concatenate([np.asarray(episode["terminations"], bool) for episode in episodes]),
-        "timeouts": np.concatenate([np.asarray(episode["truncations"], bool) for episode in episodes]),
+        "terminals": _flags(source, "terminations", episodes),
+        "timeouts": _flags(source, "truncations", episodes),
     }
     if offset:
         arrays["actions"] = arrays["actions"] - offset
@@ -150,6 +173,10 @@ def _rows(source: str, episodes: list[dict[str, Any]], states: Any, actions: Any
         },
         action_space=space,
     )
+
+
+def _flags(source: str, name: str, episodes: list[dict[str, Any]]) -> np.ndarray:
+    return np.concatenate([validate.as_flags(source, name, np.asarray(episode[name])) for episode in episodes])
 
 
 def _mark_ends(source: str, arrays: dict[str, np.ndarray], ends: np.ndarray) -> None:
@@ -208,18 +235,37 @@ def name_of(folder: pathlib.Path) -> str:
 def write(transitions: Transitions, folder: pathlib.Path) -> None:
     """Writes a dataset into a folder: built beside it, and moved there when it is whole."""
     name = name_of(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
-    replaced = folder.with_name(f".{folder.name}.replaced-{os.getpid()}")
-    try:
-        (partial / "data").mkdir(parents=True)
-        _fill(transitions, (partial / "data").absolute(), name)  # Minari stumbles over relative paths
-        if folder.exists():
-            folder.rename(replaced)
-        partial.rename(folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
+    partial, replaced = files.unfinished(folder), files.unfinished(folder, "replaced")
+    with files.disk_errors_named(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        restore(folder)
+        files.remove_leftovers(folder.parent)
+        try:
+            (partial / "data").mkdir(parents=True)
+            files.reserve(partial / "data" / "room", _largest_size(transitions))
+            _fill(transitions, (partial / "data").absolute(), name)  # Minari stumbles over relative paths
+            if folder.exists() and not files.exchange(partial, folder):
+                folder.rename(replaced)
+            if not folder.exists():
+                partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(replaced, ignore_errors=True)
+
+
+def restore(folder: pathlib.Path) -> None:
+    """Puts a dataset back whose replacement was killed, where folders cannot change places in one step."""
+    if not folder.exists():
+        for replaced in folder.parent.glob(f".{folder.stem}.replaced-*{folder.suffix}"):
+            replaced.rename(folder)
+            return
+
+
+def _largest_size(transitions: Transitions) -> int:
+    """Bytes that a dataset takes at most, uncompressed and with what HDF5 notes of each episode's arrays."""
+    arrays = (*jax.tree.leaves(eqx.filter(transitions, eqx.is_array_like)), transitions.observations)
+    episodes, names = len(transitions.episode_ends()), 8 + len(transitions.infos)
+    return 2 * sum(np.asarray(array).nbytes for array in arrays) + NOTES_BYTES * episodes * names
 
 
 def _fill(transitions: Transitions, place: pathlib.Path, name: str) -> None:

@@ -7,33 +7,81 @@ ploff's hold the container as it is: every state once in `observations`, the row
 """
 
 import dataclasses
+import math
 import pathlib
 import zipfile
-from typing import Any
+import zlib
+from typing import IO, Any
 
 import numpy as np
 
 from ploff.datasets import catalog, validate
-from ploff.datasets.assemble import REQUIRED, Options, Rows, arrays_as_written, assemble, describe, read_description
+from ploff.datasets.assemble import (
+    FIELDS,
+    REQUIRED,
+    Options,
+    Rows,
+    arrays_as_written,
+    assemble,
+    describe,
+    read_description,
+)
 from ploff.legal_actions import MASK
 from ploff.schema import Feature, Schema
 from ploff.transitions import UNKNOWN, Transitions
-from ploff.utils.errors import DataError
+from ploff.utils.errors import DataError, PloffError
+
+READ = (*FIELDS, "successors", "ploff", f"infos/{MASK}")
 
 
 def read(path: pathlib.Path, options: Options) -> Transitions:
     """Reads an archive."""
     try:
+        with zipfile.ZipFile(path) as archive:
+            wanted = _wanted(str(path), archive, options)
         with np.load(path, allow_pickle=False) as archive:
-            wanted = [name for name in archive.files if options.infos or _is_needed(name)]
             content = {name: archive[name] for name in wanted}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
+            validate.check_present(str(path), REQUIRED, content, archive.files)
+    except PloffError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, RuntimeError, LookupError) as error:
         raise DataError(f"{path} cannot be read as an NPZ archive ({error}); is it whole?") from None
     return from_arrays(str(path), pathlib.Path(path).stem, content, options)
 
 
-def _is_needed(name: str) -> bool:
-    return not name.startswith("infos/") or name == f"infos/{MASK}"
+def _wanted(source: str, archive: zipfile.ZipFile, options: Options) -> list[str]:
+    """The arrays that are to be read; each once, as large as it says, and together no larger than memory."""
+    members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+    names = [member.filename.removesuffix(".npy") for member in members]
+    wanted = {name: member for name, member in zip(names, members, strict=True) if _is_read(name, options)}
+    for name, member in wanted.items():
+        if names.count(name) > 1:
+            raise DataError(f"{source} holds {name} twice; which one counts? write it again")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataError(f"{source}: {name} is compressed otherwise than NumPy does; write it again with np.savez")
+    validate.refuse_larger(source, sum(member.file_size for member in wanted.values()))
+    for name, member in wanted.items():
+        with archive.open(member) as file:
+            declared, start = _declared_bytes(file), file.tell()
+        if declared != member.file_size - start:
+            raise DataError(f"{source}: {name} declares {declared:,} bytes and holds {member.file_size - start:,}")
+    return list(wanted)
+
+
+def _is_read(name: str, options: Options) -> bool:
+    return name in READ or (options.infos and name.startswith("infos/"))
+
+
+def _declared_bytes(file: IO[bytes]) -> int:
+    """How large the array is that an NPY file begins to describe."""
+    version = np.lib.format.read_magic(file)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in read:
+        raise ValueError(f"an array of NPY's version {version}")
+    shape, _, dtype = read[version](file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded: they would run what is in them")
+    return dtype.itemsize * math.prod(shape)
 
 
 def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options: Options) -> Transitions:
@@ -41,7 +89,7 @@ def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options:
     validate.check_present(source, REQUIRED, content)
     arrays = {key: content[key] for key in (*REQUIRED, "timeouts") if key in content}
     if "ploff" in content:
-        origin, action_space = read_description(str(content["ploff"]))
+        origin, action_space = read_description(source, str(content["ploff"]))
     else:
         origin, action_space = catalog.described_by_name(name, content["actions"].shape[1:])
     rows = Rows(

@@ -105,7 +105,7 @@ def from_files(files: TableFiles, columns: dict[str, list[str]], options: Option
     if following is not None:
         common = np.result_type(arrays["observations"], following)
         arrays["observations"], following = arrays["observations"].astype(common), following.astype(common)
-    origin, action_space = _described(table, name, schema)
+    origin, action_space = _described(source, table, name, schema)
     used = {name for names in columns.values() for name in names}
     rows = Rows(
         source=source,
@@ -125,10 +125,10 @@ def _source(path: pathlib.Path, more: Sequence[str]) -> str:
     return f"{path} and {len(more)} more" if more else str(path)
 
 
-def _described(table: pa.Table, name: str, schema: Schema) -> tuple[Origin, Any]:
+def _described(source: str, table: pa.Table, name: str, schema: Schema) -> tuple[Origin, Any]:
     """What ploff wrote into its own files; of others, their name and their columns."""
     metadata = (table.schema.metadata or {}).get(b"ploff")
-    return read_description(metadata.decode()) if metadata else (Origin(name=name, schema=schema), None)
+    return read_description(source, metadata.decode()) if metadata else (Origin(name=name, schema=schema), None)
 
 
 def _mask(files: TableFiles, columns: Mapping[str, list[str]]) -> dict[str, np.ndarray]:
@@ -310,7 +310,8 @@ def write(transitions: Transitions, path: pathlib.Path) -> None:
     if path.suffix.lower() == ".csv":
         pyarrow.csv.write_csv(table, path)
     else:
-        pyarrow.parquet.write_table(table.replace_schema_metadata({"ploff": describe(transitions)}), path)
+        noted = table.replace_schema_metadata({"ploff": describe(transitions)})
+        pyarrow.parquet.write_table(noted, path, write_page_checksum=True)
 
 
 def _spread(name: str, values: np.ndarray, empty: np.ndarray | None = None) -> dict[str, pa.Array]:

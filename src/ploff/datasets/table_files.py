@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from ploff.datasets import validate
+from ploff.datasets.limits import PACKED_SUFFIXES, check_parquet, check_text
 from ploff.schema import is_text, not_a_number
 from ploff.utils.errors import DataError
 
 TEXT_SUFFIXES = (".csv", ".tsv")
-PACKED_SUFFIXES = (".gz", ".zst", ".bz2")
 RESULTS = "suite.json"  # a folder with this holds results of training, and tables of these
 
 
@@ -84,22 +84,30 @@ def read_header(path: pathlib.Path, format: str, delimiter: str | None) -> list[
         import pyarrow.parquet
 
         try:
-            return [*pyarrow.parquet.read_schema(path).names, *_keys(path)]
-        except (pa.ArrowInvalid, OSError) as error:
+            check_parquet(path)
+            return _with_keys(path, pyarrow.parquet.read_schema(path).names)
+        except (pa.ArrowException, OSError) as error:
             raise DataError(f"{path} cannot be read as a table: {error}") from None
     try:
+        check_text(path)
         stream = io.TextIOWrapper(pa.input_stream(str(path)), encoding="utf-8-sig", newline="")
         names = next(csv.reader(stream, delimiter=delimiter_of(path, delimiter)), [])
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise DataError(f"{path} cannot be read as a table: {error}; write it as UTF-8") from None
+    except (pa.ArrowException, OSError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a table: {error}") from None
     other = next((one for one in (";", "\t", "|", ",") if len(names) == 1 and one in names[0]), None)
     if other is not None:
         shown = "tab" if other == "\t" else other
         raise DataError(f"{path}: its header is one column, {names[0][:40]!r}; give --delimiter '{shown}'")
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise DataError(f"{path}: two columns are called {twice[0]!r}; rename one")
-    return [*names, *_keys(path)]
+    return _with_keys(path, names)
+
+
+def _with_keys(path: pathlib.Path, names: Sequence[str]) -> list[str]:
+    """A file's own columns, each there once, and those that its folders are named after, which come first."""
+    validate.check_columns(str(path), names, [name for name in names if names.count(name) > 1])
+    keys = _keys(path)
+    return [*(name for name in names if name not in keys), *keys]
 
 
 def check_same_columns(
@@ -146,7 +154,7 @@ def _read_file(
     wanted = [name for name in columns if name not in keys]
     try:
         if format == "parquet":
-            table = pyarrow.parquet.ParquetFile(path).read(columns=wanted)
+            table = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
         else:
             table = pyarrow.csv.read_csv(
                 path,
@@ -155,7 +163,7 @@ def _read_file(
                     include_columns=wanted, decimal_point=decimal, strings_can_be_null=True
                 ),
             )
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
     for key, value in keys.items():
         if key in columns:

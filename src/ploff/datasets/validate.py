@@ -4,20 +4,24 @@ A fault is a DataError, one line that names the file, the place and the remedy. 
 PloffWarning.
 """
 
+import contextlib
 import difflib
+import json
 import pathlib
+import re
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ploff.actions import ActionSpace
-from ploff.transitions import UNKNOWN, Transitions
-from ploff.utils.errors import DataError, PloffWarning
+from ploff.transitions import UNKNOWN, Origin, Transitions
+from ploff.utils.errors import DataError, PloffError, PloffWarning
+from ploff.utils.memory import free_memory, in_bytes
 
 BOUND_SLACK = 1e-6  # of an action's range: what rounding may add
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST = 1e18  # of a number: its square, and sums of squares, must be numbers of 32 bits
 BLURRED = 1e-5  # of the largest number: less than a hundred steps of 32 bits
 MANY = 10  # episodes: fewer may be of the same length by chance
 NARROW = 1e-2  # of an action's range
@@ -52,6 +56,103 @@ def check_file(path: pathlib.Path) -> None:
         raise DataError(f"{path} is empty (0 bytes); was its download cut short?")
 
 
+@contextlib.contextmanager
+def reading(source: str, *parts: str) -> Iterator[None]:
+    """Turns whatever goes wrong between a file's bytes and transitions into a fault of the file, in one line.
+
+    Args:
+      source: how messages call what is read.
+      parts: files of which it consists; a message that names one of these needs no other name.
+    """
+    try:
+        yield
+    except PloffError as error:
+        text = " ".join(str(error).split())
+        named = any(name in text for name in (source, *parts))
+        if text == str(error) and named:
+            raise
+        raise DataError(text if named else f"{source}: {text}") from error
+    except (Warning, FileNotFoundError, PermissionError, ModuleNotFoundError):
+        raise
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source} is not text in UTF-8 ({error.reason} at byte {error.start}); save it so") from error
+    except MemoryError as error:
+        raise DataError(f"{source} does not fit into memory; {in_bytes(free_memory())} are free") from error
+    except Exception as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise DataError(f"{source} cannot be read ({what}); is it whole? download or copy it again") from error
+
+
+def refuse_larger(source: str, size: int) -> None:
+    """Refuses what would take more memory than is free, by what it declares, before it is read."""
+    free = free_memory()
+    if size > free:
+        raise DataError(f"{source} declares {in_bytes(size)}, more than the {in_bytes(free)} of memory that are free")
+
+
+def check_kinds(source: str, arrays: Mapping[str, Any]) -> None:
+    """Numbers and flags, neither complex ones nor text, dates or records."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            kind = {"c": "complex numbers", "M": "dates", "m": "durations"}.get(array.dtype.kind, "no numbers")
+            raise DataError(f"{source}: {name} holds {kind} ({array.dtype}); real numbers are expected")
+
+
+def check_origin(source: str, origin: Origin) -> None:
+    """What a file says of its environment can be used: options are keywords, and reference returns differ."""
+    try:
+        options = json.loads(origin.options)
+    except (ValueError, TypeError):
+        options = None
+    if not isinstance(options, dict):
+        raise DataError(f"{source}: its environment's options are {origin.options!r}; an object in JSON is expected")
+    scores = origin.reference_scores
+    if scores is not None and not (np.isfinite(scores).all() and scores[0] < scores[1]):
+        raise DataError(
+            f"{source}: reference returns {scores} score nothing; the first must be finite and below the second"
+        )
+    for name, kind, _ in origin.written_as:
+        if np.dtype(kind).kind not in "biuf":
+            raise DataError(f"{source}: {name} cannot have been written as {kind}")
+
+
+def check_space(source: str, space: ActionSpace | None) -> None:
+    """Bounds that a file declares are numbers, the lower ones below the higher."""
+    if space is None:
+        return
+    if space.kind == "box" and space.n != 0:
+        raise DataError(f"{source}: its actions lie in a box and are {space.n!r} choices; it is one or the other")
+    if not np.all(np.asarray(space.low) <= np.asarray(space.high)):
+        raise DataError(
+            f"{source}: its actions' bounds are {space.low} and {space.high}; lower before higher is expected"
+        )
+
+
+def check_columns(source: str, present: Iterable[str], used: Iterable[str]) -> None:
+    """Every column that is used is there once, whether its name is in capitals or not."""
+    spelled: dict[str, list[str]] = {}
+    for name in present:
+        spelled.setdefault(name.lower(), []).append(name)
+    for name in used:
+        if len(same := spelled.get(name.lower(), [])) > 1:
+            raise DataError(f"{source} has the columns {' and '.join(map(repr, same))}; leave one, or rename the other")
+
+
+def check_numbering(source: str, names: Iterable[str]) -> None:
+    """Columns that are numbered, as action_0, action_1, …, have no gap, and none twice."""
+    found = [(name, re.fullmatch(r"(.*_)(\d+)", name)) for name in names]
+    if not all(match for _, match in found):
+        return
+    numbers = [int(match[2]) for _, match in found if match]
+    for expected, (number, (name, match)) in enumerate(
+        zip(numbers, found, strict=True), start=numbers[0] if numbers else 0
+    ):
+        if number != expected and match:
+            raise DataError(
+                f"{source}: {match[1]}{expected} is missing before {name}; name the columns one by one, or add it"
+            )
+
+
 def check_present(
     source: str, wanted: Iterable[str], present: Iterable[str], held: Iterable[str] | None = None
 ) -> None:
@@ -83,6 +184,7 @@ def check_shapes(source: str, arrays: Mapping[str, Shaped]) -> None:
 
 def as_flags(source: str, name: str, values: np.ndarray) -> np.ndarray:
     """Flags as booleans, whatever type they were written in; anything but 0 and 1 is refused."""
+    check_kinds(source, {name: values})
     values = values.reshape(len(values))
     if values.dtype == bool:
         return values
@@ -115,9 +217,17 @@ def check(transitions: Transitions, source: str) -> None:
 def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
     """`rows` are the numbers by which the file knows the rows, if not their own."""
     blocks = (values[start : start + BLOCK_ROWS] for start in range(0, len(values), BLOCK_ROWS))
-    if not np.issubdtype(values.dtype, np.floating) or all(np.isfinite(block).all() for block in blocks):
+    wide = values.dtype.kind == "f" or (values.dtype.kind in "iu" and values.dtype.itemsize == 8)
+    if not wide or all((np.abs(block, dtype=np.result_type(block, np.float32)) <= LARGEST).all() for block in blocks):
         return
     bad = ~np.isfinite(values)
+    if not bad.any():
+        sizes = np.abs(values, dtype=np.float64).reshape(len(values), -1)
+        first = int(np.flatnonzero((sizes > LARGEST).any(axis=1))[0])
+        raise DataError(
+            f"{source}: {name} reach {sizes.max():g}, first in row {first if rows is None else rows[first]}; "
+            f"more than {LARGEST:g} cannot be learned from in 32 bits; is it a filling?"
+        )
     row, number = int(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1))[0]), int(bad.sum())
     first = values[row].reshape(-1)[bad[row].reshape(-1)][0]
     raise DataError(
@@ -127,13 +237,11 @@ def _check_finite(source: str, name: str, values: np.ndarray, rows: np.ndarray |
 
 
 def _check_precision(source: str, name: str, values: np.ndarray) -> None:
-    """Learners see 32 bits: numbers of 64 must fit, and should still differ."""
+    """Learners see 32 bits: numbers of 64 should still differ."""
     if values.dtype.itemsize < 8:
         return
     low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
     largest = np.maximum(np.abs(low), np.abs(high))
-    if np.any(largest > LARGEST):
-        raise DataError(f"{source}: {name} reach {np.max(largest):g}, more than 32 bits hold; is it a filling?")
     range_, largest = np.ravel(high - low), np.ravel(largest)
     blurred = np.flatnonzero((range_ > 0) & (range_ < BLURRED * largest))
     if len(blurred):

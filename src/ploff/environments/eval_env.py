@@ -7,6 +7,7 @@ from typing import Any
 
 from ploff import environments
 from ploff.actions import ActionSpace
+from ploff.environments import registry
 from ploff.environments.env_cache import cached_envs
 from ploff.transitions import Transitions
 from ploff.utils.errors import PloffError, PloffWarning
@@ -41,13 +42,18 @@ def find_eval_env(data: Transitions, environment: str | None, physics: environme
     if name in (None, "none"):
         return None
     default = data.origin.physics if name == own else "d4rl"
+    options = json.loads(data.origin.options) if name == own else {}
+    if environment is not None and registry.option_of_a_file(options):
+        options = {}  # a person has asked for the environment, not for what a file would have it read
     env = EvalEnv(
         environment=name,
         physics=physics or default,
         references=_references(data, name),
-        options=json.loads(data.origin.options) if name == own else {},
+        options=options,
     )
     try:
+        if environment is None:
+            registry.refuse_code(data.origin.name, name, env.options)
         _check_fit(data, env)
     except PloffError as error:
         if environment is not None:

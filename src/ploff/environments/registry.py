@@ -1,7 +1,7 @@
 """Environments by name: seven of D4RL's, those that a program registers, and every Gymnasium id."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import gymnasium as gym
@@ -52,6 +52,41 @@ def known_everywhere(name: str) -> bool:
         return True
     place = str(gym.registry[name].entry_point) if name in gym.registry else ""
     return place.startswith("gymnasium_robotics") or (name in _GYMNASIUMS and place.startswith("gymnasium"))
+
+
+def refuse_code(source: str, name: str, options: Mapping[str, Any]) -> None:
+    """Refuses an environment of a file's choice that would import a module or open a file: people may ask for that.
+
+    Args:
+      source: what names it: a log, a policy's file.
+      name: the environment.
+      options: keywords that it is made with.
+    """
+    if ":" in name:
+        raise PloffError(
+            f"{source} names the environment {name!r}, whose making imports a module; if you trust it, "
+            f"give --environment {name}"
+        )
+    if option := option_of_a_file(options):
+        raise PloffError(
+            f"{source} makes its environment with {option}={options[option]!r}, which names a file or a module; "
+            f"--environment {name} makes it without"
+        )
+
+
+def option_of_a_file(options: Mapping[str, Any]) -> str | None:
+    """The first keyword whose value names a file or a module."""
+    named = (option for option, value in options.items() if any(set(text) & set("/\\:") for text in _texts(value)))
+    return next(named, None)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def make(name: str, physics: Physics = "d4rl", **options: Any) -> gym.Env:

@@ -24,6 +24,7 @@ import numpy as np
 
 from ploff.environments.stepper import ThreadedStepper
 from ploff.legal_actions import MASK
+from ploff.utils import interrupts
 from ploff.utils.cores import available_cores
 from ploff.utils.errors import PloffError
 
@@ -69,6 +70,7 @@ def run_episodes(
                 running[-1].begin(number, seeds[number])
             for lane in running:
                 observations[lane.row] = lane.observation
+            interrupts.check()
             actions = act(observations, _legal_actions(running, envs[0]))
             for lane in running:
                 lane.action = actions[lane.row]

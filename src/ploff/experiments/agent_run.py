@@ -145,7 +145,7 @@ def write_config(job: AgentJob, arguments: dict[str, Any], note: dict[str, Any],
         "references": None if env is None else env.references,
         "versions": versions(),
     }
-    files.write_json(folder / CONFIG, content)
+    files.write_record(folder / CONFIG, content)
 
 
 def evaluation_seed(seed: int, step: int) -> int:
@@ -206,7 +206,7 @@ class _Watcher:
             references=env.references,
             options=env.options,
         )
-        files.write_json(self.job.folder / "evaluation.json", {"step": run.step, **outcome.to_json()})
+        files.write_record(self.job.folder / "evaluation.json", {"step": run.step, **outcome.to_json()})
         row = {"step": run.step, "mean_return": outcome.mean_return}
         if outcome.mean_score is not None:
             row["score"] = outcome.mean_score

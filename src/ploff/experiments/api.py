@@ -233,6 +233,8 @@ def _evaluation_job(
     if environment is None and known is None:
         raise PloffError(f"{policy} does not say where it is evaluated; --environment names a place")
     env = dict(known or {})
+    if environment is None:
+        registry.refuse_code(str(policy), env["environment"], env["options"])
     if environment is not None and environment != env.get("environment"):
         has_reference = tasks.has_reference(environment)
         references = list(tasks.reference_scores(environment)) if has_reference else None

@@ -25,6 +25,7 @@ PER_THOUSAND_STEPS = {
     "awr": 1.0,
     "iql": 10.0,
     "prdc": 10.0,
+    "pic": 10.0,
     "brac-v": 15.0,
     "rebrac": 60.0,
     "bcq": 60.0,

@@ -55,7 +55,7 @@ def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Expl
 
 def _logged_data(path: pathlib.Path, place: pathlib.Path, dataset: str | None) -> Transitions:
     """The log that a metric was learned from: the one that was named, or the one that is noted beside it."""
-    note = files.read_json(place / "dataset.json") if (place / "dataset.json").exists() else {}
+    note = files.read_record(place / "dataset.json") if (place / "dataset.json").exists() else {}
     name = dataset or note.get("task")
     if name is None:
         raise PloffError(f"{path} does not say which dataset it was learned from; add --dataset NAME")

@@ -43,7 +43,7 @@ def load_data(arguments: Arguments, out: pathlib.Path) -> Transitions:
 def refuse_changed_data(data: Transitions, task: str, out: pathlib.Path) -> None:
     """Refuses data that are not those which a folder's results were made from."""
     note = data_note(out, task)
-    if note.exists() and files.read_json(note)["fingerprint"] != data.fingerprint():
+    if note.exists() and files.read_record(note)["fingerprint"] != data.fingerprint():
         raise PloffError(
             f"the data of {task} is not what it was when {out} was begun; choose another --out for what it is now"
         )

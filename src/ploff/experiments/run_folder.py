@@ -33,9 +33,9 @@ from ploff.metric.train import CHECKPOINT as METRIC_CHECKPOINT
 from ploff.training.checkpoint import load_header
 from ploff.training.loop import Row
 from ploff.utils import files
-from ploff.utils.errors import PloffError
+from ploff.utils.errors import DamagedFileError, PloffError
 
-FORMAT = "ploff runs 2"
+FORMAT = "ploff runs 3"
 SUITE, CONFIG, CHECKPOINT, POLICY = "suite.json", "config.json", "checkpoint.eqx", "policy.eqx"
 PACKAGES = ("ploff", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "gymnasium-robotics", "mujoco")
 
@@ -147,15 +147,25 @@ def _file_name(task: str) -> str:
 
 def write_suite(out: pathlib.Path, suite: Suite) -> None:
     """Notes what a folder's results are of."""
-    files.write_json(out / SUITE, {"format": FORMAT, **suite_to_plain(suite)})
+    files.write_record(out / SUITE, {"format": FORMAT, **suite_to_plain(suite)})
 
 
 def load_suite(out: pathlib.Path) -> Suite:
     """The suite that a folder holds results of."""
-    content = files.read_json(out / SUITE)
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise PloffError(f"{out} was made by another version of ploff; choose another --out, or delete it")
+    try:
+        content = files.read_record(out / SUITE)
+    except DamagedFileError:
+        found = files.read_json(out / SUITE)
+        if not isinstance(found, dict) or (files.DIGEST not in found and found.get("format") != FORMAT):
+            raise _other_version(out) from None
+        raise
+    if content.pop("format", None) != FORMAT:
+        raise _other_version(out)
     return parse_suite(content)
+
+
+def _other_version(out: pathlib.Path) -> PloffError:
+    return PloffError(f"{out} was made by another version of ploff; choose another --out, or delete it")
 
 
 def refuse_other_version(out: pathlib.Path) -> None:
@@ -163,7 +173,7 @@ def refuse_other_version(out: pathlib.Path) -> None:
     if (out / SUITE).exists():
         load_suite(out)
     elif (out / CONFIG).exists() or any(out.glob("*/config.json")) or (out / "metric").exists():
-        raise PloffError(f"{out} was made by another version of ploff; choose another --out, or delete it")
+        raise _other_version(out)
 
 
 # Finding runs, policies and metrics.
@@ -207,16 +217,13 @@ def read_run(folder: pathlib.Path) -> Run:
 def _num_last(folder: pathlib.Path) -> int:
     """What the suite says that a run in this folder belongs to."""
     suite = folder.resolve().parents[2] / SUITE
-    content = (files.read_json(suite) if suite.exists() else None) or {}
+    content = (files.read_record(suite) if suite.exists() else None) or {}
     return content.get("last_evaluations") or LAST_EVALUATIONS[content.get("preset", "default")]
 
 
 def read_config(folder: pathlib.Path) -> dict[str, Any]:
     """The configuration of a run."""
-    content = files.read_json(folder / CONFIG)
-    if not isinstance(content, dict) or "method" not in content:
-        raise PloffError(f"{folder / CONFIG} is damaged; delete it to start anew")
-    return content
+    return files.read_record(folder / CONFIG)
 
 
 def load_policy(run: str | os.PathLike[str], seed: int | None = None) -> Policy:

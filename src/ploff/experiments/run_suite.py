@@ -18,6 +18,7 @@ from ploff.experiments.schedule import BLOCKED, run_jobs
 from ploff.experiments.store import Record, Store, warn_of_torn_lines
 from ploff.experiments.suite import Suite
 from ploff.experiments.tables import Results, write_tables
+from ploff.utils import files, interrupts
 from ploff.utils.progress import in_words, say
 
 
@@ -91,8 +92,10 @@ def engine(
     """
     refuse_other_version(out)
     store = Store(out)
-    with store.writing():
+    with interrupts.handled(), store.writing():
         warn_of_torn_lines(store)
+        for folder in {leftover.parent for leftover in out.rglob(".*.partial-*")}:
+            files.remove_leftovers(folder)
         executor = _executor(out, workers, ray, serial, target)
         try:
             yield lambda jobs: run_jobs(jobs, executor, store, quiet=quiet), store, executor.slots

@@ -8,6 +8,7 @@ from ploff.experiments import estimate
 from ploff.experiments.executors import Executor
 from ploff.experiments.jobs import Job, Outcome, Warned
 from ploff.experiments.store import Record, Store
+from ploff.utils import interrupts
 from ploff.utils.errors import PloffWarning
 from ploff.utils.progress import Display, Progress, in_words, say
 
@@ -32,6 +33,7 @@ def run_jobs(jobs: Sequence[Job], executor: Executor, store: Store, *, quiet: bo
     with Display(quiet=quiet) as display:
         try:
             while schedule.start_what_can_start():
+                interrupts.check()
                 for job, event in executor.wait():
                     _take_in(job, event, schedule, display, quiet)
         except KeyboardInterrupt:

@@ -6,6 +6,7 @@ that it can be cut off at any moment: a job that is run again finds what an earl
 """
 
 import dataclasses
+import json
 import pathlib
 import shutil
 import warnings
@@ -17,6 +18,7 @@ import numpy as np
 from ploff import neighbors
 from ploff.environments.eval_env import EvalEnv, find_eval_env
 from ploff.environments.evaluation import evaluate
+from ploff.environments.registry import refuse_code
 from ploff.experiments import agent_run
 from ploff.experiments.jobs import Job
 from ploff.experiments.logs import (
@@ -35,13 +37,14 @@ from ploff.neighbors.inverted_lists import InvertedLists
 from ploff.neighbors.knn import SearchConfig, build_index
 from ploff.neighbors.table import load_table, search_table
 from ploff.relevance import Relevance, RelevanceConfig, find_relevance
-from ploff.training.checkpoint import load_header
+from ploff.training.checkpoint import load_array, load_header, save_array
 from ploff.transitions import Transitions
 from ploff.utils import files
 from ploff.utils.config import structure, to_plain
 from ploff.utils.errors import PloffError, PloffWarning
 from ploff.utils.progress import Progress, say
 
+STATES = "states.rows"
 BATCH = 16_384  # states whose neighbors are searched at a time
 Work = Generator[Progress, None, dict[str, Any]]
 
@@ -65,6 +68,7 @@ def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
             f"{origin.name} does not say in which environment policies are tried, or which returns score 0 and 100"
         )
     if arguments["scored"]:
+        refuse_code(origin.name, origin.environment or "", json.loads(origin.options))
         find_eval_env(data, origin.environment, arguments["physics"])
     note = {
         "name": origin.name,
@@ -73,7 +77,7 @@ def data_stage(arguments: Arguments, out: pathlib.Path) -> Work:
         "episodes": len(data.episode_lengths()),
         "mean_return": float(data.episode_returns().mean()),
     }
-    files.write_json(data_note(out, task), note)
+    files.write_record(data_note(out, task), note)
     return note
 
 
@@ -103,7 +107,7 @@ def metric_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     training = structure(MetricTraining, arguments["training"], "metric training")
     data = seen_data(arguments, out)
     with metric_lock(place):
-        files.write_json(place / "dataset.json", {name: arguments[name] for name in ("task", "reading")})
+        files.write_record(place / "dataset.json", {name: arguments[name] for name in ("task", "reading")})
         _resume_from_shorter(place, data, config, training)
         learned = yield from train_metric(data, config, training, out=place)
     return {
@@ -155,8 +159,7 @@ def neighbors_stage(arguments: Arguments, out: pathlib.Path) -> Work:
             yield from search_table(log.table, states, len(log.data), log.key, index=index)
             return {"divided": False}
         search = log.table.parent / "search"
-        with files.atomic_write(search / "states.npy") as partial:
-            np.save(partial, states)
+        save_array(search / STATES, states)
         with files.atomic_write(search / "index.npz") as partial:
             np.savez(partial, homes=index.homes, parts=index.parts, probes=index.probes)
     return {"divided": True, "probes": index.probes}
@@ -165,7 +168,7 @@ def neighbors_stage(arguments: Arguments, out: pathlib.Path) -> Work:
 def neighbors_part_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     """Searches for the neighbors of one part of the states."""
     search = metric_folder(out, arguments["task"], arguments["metric"]) / "search"
-    target = search / f"part-{arguments['part']}-of-{arguments['parts']}.npy"
+    target = search / f"part-{arguments['part']}-of-{arguments['parts']}.rows"
     if not (search / "index.npz").exists() or target.exists():
         return {}
     states, index = _load_search(search)
@@ -176,8 +179,7 @@ def neighbors_part_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     for start in range(first, last, BATCH):
         found.append(index.query(states[start : min(start + BATCH, last)], k))
         yield Progress(min(start + BATCH, last) - first, last - first)
-    with files.atomic_write(target) as partial:
-        np.save(partial, np.concatenate(found))
+    save_array(target, np.concatenate(found))
     return {"states": last - first}
 
 
@@ -187,8 +189,8 @@ def neighbors_table_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     search = log.table.parent / "search"
     if not _is_made(log):
         states, index = _load_search(search)
-        names = [f"part-{part}-of-{arguments['parts']}.npy" for part in range(arguments["parts"])]
-        found = np.concatenate([np.load(search / name) for name in names])
+        names = [f"part-{part}-of-{arguments['parts']}.rows" for part in range(arguments["parts"])]
+        found = np.concatenate([load_array(search / name) for name in names])
         yield from search_table(log.table, states, len(log.data), log.key, index=index, found=found)
     shutil.rmtree(search, ignore_errors=True)
     report = load_table(log.table, log.key).report
@@ -208,7 +210,7 @@ def _is_made(log: EmbeddedLog) -> bool:
 
 def _load_search(search: pathlib.Path) -> tuple[np.ndarray, InvertedLists]:
     """The states, and the index over those that the lists hold."""
-    states = np.load(search / "states.npy", mmap_mode="r")
+    states = load_array(search / STATES)
     with np.load(search / "index.npz", allow_pickle=False) as saved:
         homes, parts, probes = saved["homes"], saved["parts"], int(saved["probes"])
     return states, InvertedLists(states[: len(homes)], homes, parts, probes)
@@ -223,7 +225,7 @@ def agent_stage(arguments: Arguments, out: pathlib.Path) -> Work:
     place = None if metric == "none" else metric_folder(out, task, metric)
     if place is not None and not (place / TABLE).exists():
         raise PloffError(f"{place} is gone, on which this run builds; put it back, or begin anew with another --out")
-    note, embedded = files.read_json(data_note(out, task)), None if place is None else embedded_data(arguments, out)
+    note, embedded = files.read_record(data_note(out, task)), None if place is None else embedded_data(arguments, out)
     data = seen_data(arguments, out)
     if embedded is not None and embedded.data.observation_normalizer.map is not None:
         data = embedded.data  # a metric that was given has its coordinates already

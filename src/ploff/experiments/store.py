@@ -1,8 +1,9 @@
 """Results on disk: one file, a line of JSON for each job that ended, only ever appended to.
 
 A line is written in one call and flushed to the disk before the next job is handed out. Whatever kills the writer, and
-whenever, leaves at most one line that is not whole; such a line counts for nothing and stays where it is. A line that
-cannot be written (a full disk) is taken back, and what was written before stays.
+whenever, leaves at most one line that is not whole; such a line, or one whose digest is not its own, counts for
+nothing and stays where it is. A line that cannot be written (a full disk) is taken back, and what was written before
+stays.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ class Store:
         self.path = self.folder / RESULTS
         self.records: dict[str, Record] = {}
         self.torn = 0  # lines that are not whole
+        self._is_written = False  # by this process, in a folder that it has seen
         for line in self.path.read_bytes().splitlines() if self.path.exists() else []:
             self._take_in(line)
 
@@ -45,7 +47,9 @@ class Store:
 
     def append(self, record: Record) -> None:
         """Adds a record; once this returns, it is on the disk."""
-        line = json.dumps(record).encode() + b"\n"
+        line = json.dumps({**record, files.DIGEST: files.digest(record, 16)}).encode() + b"\n"
+        if self._is_written and not (self.folder / ".lock").exists():
+            raise PloffError(f"{self.folder} is gone: it was moved or deleted while results were written to it")
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -66,11 +70,15 @@ class Store:
             raise PloffError(f"another command is writing to {self.folder}; wait for it, or choose another --out")
 
         with files.locked(self.folder / ".lock", when_taken=refuse):
-            yield self
+            self._is_written = True
+            try:
+                yield self
+            finally:
+                self._is_written = False
 
     def _take_in(self, line: bytes) -> None:
         try:
-            record = json.loads(line)
+            record = files.check_record(json.loads(line))
             self.records[record["key"]] = record
         except (ValueError, TypeError, KeyError):
             self.torn += bool(line)
@@ -94,7 +102,7 @@ def warn_of_torn_lines(store: Store) -> None:
     """Says that something was cut off, once."""
     if store.torn:
         warnings.warn(
-            f"{store.path}: {store.torn} line(s) were cut off while being written and count for nothing",
+            f"{store.path}: {store.torn} line(s) were cut off or are damaged, and count for nothing",
             PloffWarning,
             stacklevel=2,
         )

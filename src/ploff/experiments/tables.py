@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import html
 import io
 import os
 import pathlib
@@ -207,7 +208,12 @@ def _improvement(first: Scores, second: Scores, seed: int) -> str:
 
 
 def _bars(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(_as_text, cells)) + " |"
+
+
+def _as_text(cell: str) -> str:
+    """A cell that Markdown shows as it is: a method may be called by what a page takes for markup."""
+    return " ".join(html.escape(cell, quote=False).replace("|", r"\|").split())
 
 
 def _latex(cell: str) -> str:

@@ -1,12 +1,12 @@
 r"""The pseudometric d on state-action pairs (paper, section 3.4, and two terms past it).
 
-    d(s₁,a₁; s₂,a₂) = ‖Φ(s₁,a₁) − Φ(s₂,a₂)‖ + w|a₁ − a₂|        D(s₁; s₂) = ‖Ψ(s₁) − Ψ(s₂)‖
+    d(s₁,a₁; s₂,a₂) = √(‖Φ(s₁,a₁) − Φ(s₂,a₂)‖² + w²|a₁ − a₂|²)        D(s₁; s₂) = ‖Ψ(s₁) − Ψ(s₂)‖
 
     ‖Φ(s₁,a₁) − Φ(s₂,a₂)‖ ≈ |r₁ − r₂| + v|s₁ − s₂| + γ D(s₁′; s₂′)        D(s₁; s₂) ≈ E_{u∼ρ} ‖Φ(s₁,u) − Φ(s₂,u)‖
 
 |·| between actions, and between states, is the root mean square over their dimensions; the paper has v = w = 0 and
-ρ = U(A). The same u stands on both sides, so the term in w vanishes under the expectation: the fixed point with it is
-w|a₁ − a₂| plus the fixed point without it. It is added to the learned distance, not learned, and therefore exact.
+ρ = U(A). The same u stands on both sides, so the term in w vanishes under the expectation: D is what it is without it.
+It is added to the learned distance in quadrature, not learned, and therefore exact; one embedding holds both.
 
 Embeddings lie in a ball whose diameter is the largest distance there can be (`distance_bound`), so that nothing
 diverges, not even at actions that the log does not contain. `ploff.metric.train` learns Φ and Ψ.

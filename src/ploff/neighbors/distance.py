@@ -14,6 +14,7 @@ Shapes: B states, k neighbors, N logged pairs, P the width of an embedded pair.
 """
 
 import dataclasses
+import math
 
 import equinox as eqx
 import jax
@@ -167,6 +168,18 @@ def neighborhood_radius(logged: DataDistance, sample: int = 5_000, seed: int = 0
     return float(np.median(apart))
 
 
+def action_spread(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
+    """How far the actions logged nearby are from a state's own, along one direction: the median, in half ranges.
+
+    States have no part in it: however far apart they are, the log's own noise on its actions is what it is.
+    """
+    count, width = logged.pairs.shape[0], logged.data.action_space.width
+    rows = np.sort(np.random.default_rng(seed).choice(count, min(sample, count), replace=False))
+    apart = _over_blocks(lambda block: _to_other_actions(logged, block), rows)
+    apart = apart[apart > 0]
+    return float(np.median(apart)) / math.sqrt(width) if len(apart) else 1.0
+
+
 def action_sensitivity(logged: DataDistance, sample: int = 5_000, seed: int = 0) -> float:
     """How far a logged pair moves in the metric as its action moves: the median over pairs and directions.
 
@@ -234,6 +247,11 @@ def _distances_to(logged: DataDistance, observations: Array, actions: Array, nea
 def _to_others(logged: DataDistance, rows: Array) -> Array:
     own, others = logged.pairs[rows], logged.pairs[logged.neighbors[rows, 1:]]
     return logged.metric.pair_distance(own[:, None], others)
+
+
+@eqx.filter_jit
+def _to_other_actions(logged: DataDistance, rows: Array) -> Array:
+    return logged.action_distances(logged.data.batch(rows).actions, logged.neighbors[rows, 1:])
 
 
 @eqx.filter_jit

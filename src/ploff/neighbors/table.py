@@ -1,7 +1,7 @@
 """The table of neighbors: for every state of a log, the k nearest states in which an action was taken.
 
-One file: a line of JSON (what it was made from, how, and with what recall), then M × k rows as int32, which are mapped
-into memory, not read. The first neighbor of a state in which an action was taken is that state itself; a state
+One file: a seal, a line of JSON (what it was made from, how, and with what recall), then M × k rows as int32, which are
+mapped into memory, not read. The first neighbor of a state in which an action was taken is that state itself; a state
 behind them (an episode's last) has none of its own. The file appears under its name once it is whole.
 """
 
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 
 from ploff.neighbors.exhaustive import on_all_cores
 from ploff.neighbors.knn import GroundTruth, Index, InvertedLists, SearchConfig, SearchReport, build_index, raise_effort
-from ploff.training.checkpoint import load_header
+from ploff.training.checkpoint import check_content, open_sealed, seal
 from ploff.transitions import Transitions
 from ploff.utils import files
 from ploff.utils.config import structure
@@ -27,7 +27,7 @@ from ploff.utils.errors import PloffError, PloffWarning
 from ploff.utils.progress import Progress, follow
 
 HEADER_BYTES = 4096
-FORMAT = "ploff neighbors 2"
+FORMAT = "ploff neighbors 3"
 BATCH = 131_072
 Rows = Int[np.ndarray, "M k"]
 
@@ -124,7 +124,7 @@ def load_table(path: str | os.PathLike[str], key: TableKey) -> NeighborTable:
     remedy = "delete it, and it is made anew"
     if not path.exists():
         raise PloffError(f"no table of neighbors at {path}; `find_neighbors` makes it")
-    header = load_header(path)
+    header, digest = open_sealed(path)
     if header.get("format") != FORMAT:
         raise PloffError(f"{path} is not a table of neighbors that this version reads; {remedy}")
     for name, wanted in dataclasses.asdict(key).items():
@@ -137,6 +137,7 @@ def load_table(path: str | os.PathLike[str], key: TableKey) -> NeighborTable:
     if found != expected:
         raise PloffError(f"{path} is cut off or damaged: {found:,} bytes where {expected:,} belong; {remedy}")
     rows = np.memmap(path, np.int32, "r", HEADER_BYTES, shape)
+    check_content(path, rows.data, digest)
     return NeighborTable(rows, structure(SearchReport, header["report"], "search report"))
 
 
@@ -208,6 +209,7 @@ def _write_header(
         "report": dataclasses.asdict(report),
         "seconds": round(seconds, 3),
     }
-    line = json.dumps(content).encode().ljust(HEADER_BYTES - 1) + b"\n"
+    line = json.dumps(content).encode()
+    line = line.ljust(HEADER_BYTES - len(seal(b"", b"")) - 1) + b"\n"
     with open(path, "r+b") as file:
-        file.write(line)
+        file.write(seal(line, rows.data) + line)

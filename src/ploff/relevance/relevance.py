@@ -78,13 +78,13 @@ class Relevance:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it as JSON, whole or not at all."""
         content = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        files.write_json(path, {"format": FORMAT, **content, "normalizer": self.normalizer.to_json()})
+        files.write_record(path, {"format": FORMAT, **content, "normalizer": self.normalizer.to_json()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Relevance":
         """Reads what `save` wrote."""
-        content = files.read_json(path)
-        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        content = files.read_record(path)
+        if content.pop("format", None) != FORMAT:
             raise PloffError(f"{path} holds no relevance that this version reads; delete it, and it is made anew")
         arrays = {name: np.asarray(content.pop(name), np.float64) for name in ("shares", "intervals", "spectrum")}
         return cls(normalizer=Normalizer.from_json(content.pop("normalizer")), **arrays, **content)
@@ -139,7 +139,8 @@ class _Member:
 def _standardized(data: Transitions) -> Transitions:
     """Columns and rewards with mean 0 and deviation 1."""
     rewards = np.asarray(data.rewards, np.float64)
-    units = Normalizer(shift=np.float32(rewards.mean()), scale=np.float32(max(float(rewards.std()), 1e-6)))
+    scale = max(float(rewards.std()), 1e-6)
+    units = Normalizer(shift=np.asarray(rewards.mean(), np.float32), scale=np.asarray(scale, np.float32))
     return dataclasses.replace(data.with_normalized_observations(), reward_normalizer=units)
 
 
@@ -197,10 +198,6 @@ def _resampled_shares(member: _Member, columns: int, rng: np.random.Generator) -
 
 def _coordinates(seen: Transitions, directions: Float[np.ndarray, "D D"], kept: int) -> Float[np.ndarray, "D k"]:
     """The kept directions, each with deviation 1 over the states that were acted in."""
-    import os
-
     directions = directions[:, :kept]
     states = np.asarray(seen.observation_normalizer.normalize(np.asarray(seen.observations)[: len(seen)]))
-    if os.environ.get("PROJECTED"):
-        return np.asarray(directions, np.float32)
     return np.asarray(directions / np.maximum((states @ directions).std(axis=0), 1e-3), np.float32)

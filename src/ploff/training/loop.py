@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ploff.training.checkpoint import load_header, load_tree, save_tree
+from ploff.utils import interrupts
 from ploff.utils.errors import PloffError
 from ploff.utils.files import write_csv
 
@@ -128,6 +129,7 @@ class TrainingRun(Generic[State]):
             self.state, self.step = state, self.step + count
             self.history.append(row)
             yield row
+            interrupts.check()
             if time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
                 self.save()
 
@@ -149,6 +151,10 @@ class TrainingRun(Generic[State]):
         """Writes the checkpoint, whole or not at all, and the history as CSV beside it."""
         if self.checkpoint is None:
             return
+        if self._saved > -math.inf and not self.checkpoint.parent.is_dir():
+            raise PloffError(
+                f"{self.checkpoint.parent} is gone: it was moved or deleted while {self.label} was trained in it"
+            )
         progress = {"step": self.step, "finished": finished, "history": self.history, "evaluations": self.evaluations}
         save_tree(self.checkpoint, (self.state, self.memory), {**self.header, **progress})
         for name, rows in (("history", self.history), (self.evaluations_name, self.evaluations)):

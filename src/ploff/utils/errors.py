@@ -5,6 +5,7 @@ The library raises; the command prints one line and exits with 2. A message says
 
 import difflib
 import importlib
+import os
 from collections.abc import Iterable
 from types import ModuleType
 
@@ -15,6 +16,13 @@ class PloffError(ValueError):
 
 class DataError(PloffError):
     """Logged data that must not be trained on."""
+
+
+class DamagedFileError(PloffError):
+    """A file of ploff's own is not as it was written. What can be made again is, once it is out of the way."""
+
+    def __init__(self, path: str | os.PathLike[str], what: str = "its content is not what was written"):
+        super().__init__(f"damaged: {path} ({what}); remove it and run the same command again")
 
 
 class UnknownNameError(PloffError):

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
+from ploff.utils import interrupts
+
 SECONDS_BETWEEN_LINES = 15.0
 WIDTH = 80
 MAX_LINES = 4  # jobs that a file names at a time
@@ -138,8 +140,9 @@ class Tracker:
 
 def follow(label: str, work: Generator[Progress, None, Result], *, quiet: bool = False) -> Result:
     """Runs a generator to its end, shows what it yields, and returns its result."""
-    with Display(quiet=quiet) as display, contextlib.closing(work):
+    with interrupts.handled(), Display(quiet=quiet) as display, contextlib.closing(work):
         while True:
+            interrupts.check()
             try:
                 display.update(label, next(work))
             except StopIteration as end:

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import types
 from collections import Counter
 
 import pytest
@@ -99,3 +100,18 @@ def test_a_suite_has_the_same_tables_from_the_cluster_as_from_local_workers(clus
 def test_an_address_where_nothing_answers_is_said_in_one_line(tmp_path):
     with pytest.raises(PloffError, match="no Ray cluster answers at 'nonsense"):
         RayExecutor(tmp_path, "nonsense")
+
+
+def test_the_loss_of_the_drivers_own_node_is_said_as_such():
+    class LocalRayletDiedError(Exception):
+        pass
+
+    def get(_):
+        raise LocalRayletDiedError
+
+    executor = object.__new__(RayExecutor)
+    exceptions = types.SimpleNamespace(LocalRayletDiedError=LocalRayletDiedError, RayError=Exception)
+    executor._ray = types.SimpleNamespace(get=get, exceptions=exceptions)
+    with pytest.raises(PloffError, match="the Ray node of this machine is lost"):
+        executor._next_event(iter([1]))
+    assert hasattr(ray.exceptions, "LocalRayletDiedError")

@@ -60,12 +60,25 @@ def test_the_command_alone_leaves_figures_and_for_a_table_the_nearest_rows_by_na
     columns = ["--columns", "observations=pressure,heat", "actions=valve", "rewards=reward", "terminals=terminal"]
     small = ["--set", "hidden_sizes=8", "--set", "embedding_size=4", "--set", "batch_size=8", "--steps", "500"]
     bounds = ["--action-low", "-1", "--action-high", "1"]
-    main(["metric", str(tmp_path / "plant.csv"), "--out", str(tmp_path / "out"), *columns, *bounds, *small])
+    main(
+        [
+            "metric",
+            str(tmp_path / "plant.csv"),
+            "--out",
+            str(tmp_path / "out"),
+            *columns,
+            *bounds,
+            *small,
+            "--relevance",
+            "off",
+        ]
+    )
     (folder,) = (tmp_path / "out" / "metrics").iterdir()
     assert {"losses.png", "noise.png", "states.csv"} <= {path.name for path in folder.iterdir()}
     header, *rows = csv.reader((folder / "states.csv").read_text().splitlines())
     assert header == ["group", "", "episode", "step", "distance", "pressure", "heat", "valve", "reward"]
-    data = datasets.load(tmp_path / "plant.csv", columns={"observations": ["pressure", "heat"], "actions": ["valve"]})
+    named = {"observations": ["pressure", "heat"], "actions": ["valve"]}
+    data = datasets.load(tmp_path / "plant.csv", columns=named, action_low=-1.0, action_high=1.0)
     for _, kind, episode, step, distance, pressure, *_ in rows:
         assert (kind == "state") == (float(distance) == 0)
         assert float(pressure) == pytest.approx(float(data.observations[20 * int(episode) + int(step)][0]), rel=1e-4)

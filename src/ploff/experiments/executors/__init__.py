@@ -32,7 +32,7 @@ class Executor(Protocol):
         ...
 
     def wait(self) -> list[tuple[Job, Event]]:
-        """Waits until running jobs have something to tell; returns it."""
+        """Waits for what running jobs have to tell; returns it, or nothing after a while."""
         ...
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from ploff.utils.cores import available_cores, pin_to_one_core
 from ploff.utils.errors import PloffError
 
 SECONDS_TO_SAVE = 60.0  # that stopped workers have
+SECONDS_BETWEEN_LOOKS = 0.5
 STOP = None  # in place of a job
 
 
@@ -47,10 +48,10 @@ class LocalExecutor:
             pipe.send(job)
 
     def wait(self) -> list[tuple[Job, Event]]:
-        """What the running jobs tell, at least one event."""
+        """What the running jobs tell; nothing after a while, for the caller to look for Ctrl-C."""
         busy = [number for number, job in enumerate(self._jobs) if job is not None]
         waited = {self._workers[number][1]: number for number in busy}
-        ready = connection.wait(list(waited))
+        ready = connection.wait(list(waited), SECONDS_BETWEEN_LOOKS)
         return [self._receive(waited[pipe]) for pipe in ready]  # pyright: ignore[reportArgumentType]
 
     def close(self) -> None:
@@ -92,7 +93,7 @@ class LocalExecutor:
 
 
 def _serve(pipe: connection.Connection, target: str, folder: str, log: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    _leave_to_the_driver("SIGINT", "SIGHUP")
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
@@ -100,11 +101,22 @@ def _serve(pipe: connection.Connection, target: str, folder: str, log: str) -> N
     pin_to_one_core()
     with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
         while (job := pipe.recv()) is not STOP:
+            # A signal to the whole group must not cut a job off that the driver is about to let save what it has;
+            # a worker without a job ends.
+            _leave_to_the_driver("SIGTERM")
             with contextlib.closing(attempt(target, job, folder)) as events:
                 for event in events:
                     pipe.send(event)
                     if not isinstance(event, Outcome) and pipe.poll():  # while a job runs, only a stop can come
                         return
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _leave_to_the_driver(*names: str) -> None:
+    """Ignores signals that the driver answers by stopping its workers."""
+    for name in names:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def _drain(pipe: connection.Connection) -> None:

@@ -12,8 +12,11 @@ from typing import Any
 
 from ploff.experiments.executors import STAGES, attempt
 from ploff.experiments.jobs import Event, Job, Outcome
+from ploff.utils import interrupts
 from ploff.utils.cores import pin_to_one_core
 from ploff.utils.errors import PloffError, require
+
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class RayExecutor:
@@ -28,6 +31,7 @@ class RayExecutor:
         except (ConnectionError, ValueError, RuntimeError) as error:
             first = str(error).splitlines()[0]
             raise PloffError(f"no Ray cluster answers at {address!r}: {first}; `ray start --head` begins one") from None
+        interrupts.install()  # Ray has its own answer to SIGTERM: to leave at once
         self._folder, self._target = pathlib.Path(folder).resolve(), target
         # One process per job: the compiler's memory goes with it, and its core is free again.
         options = {"num_cpus": 1, "max_retries": 0, "max_calls": 1, "num_returns": "streaming"}
@@ -45,8 +49,8 @@ class RayExecutor:
         self._jobs[self._remote.remote(self._target, job, str(self._folder))] = job
 
     def wait(self) -> list[tuple[Job, Event]]:
-        """What the running jobs tell, at least one event."""
-        ready, _ = self._ray.wait(list(self._jobs), num_returns=1, fetch_local=False)
+        """What the running jobs tell; nothing after a while, for the caller to look for Ctrl-C."""
+        ready, _ = self._ray.wait(list(self._jobs), num_returns=1, fetch_local=False, timeout=SECONDS_BETWEEN_LOOKS)
         told = [(self._jobs[stream], self._next_event(stream), stream) for stream in ready]
         for _, event, stream in told:
             if isinstance(event, Outcome):
@@ -62,6 +66,11 @@ class RayExecutor:
     def _next_event(self, stream: Any) -> Event:
         try:
             return self._ray.get(next(stream))
+        except self._ray.exceptions.LocalRayletDiedError:
+            raise PloffError(
+                "the Ray node of this machine is lost, and with it the way to the others; what is done is kept: "
+                "start the node again (`ray start`), and run the same command again"
+            ) from None
         except (self._ray.exceptions.RayError, StopIteration) as error:
             return Outcome("lost", reason=f"its worker went away ({type(error).__name__})")
 

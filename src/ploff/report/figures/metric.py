@@ -73,17 +73,20 @@ def draw_losses(learned: LearnedMetric) -> "Figure":
         axes[0, column].plot(steps, [row[name] for row in rows], color="C0", linewidth=1)
         axes[0, column].set(title=f"{title}, as in the paper", xlabel="step", ylabel="squared distance", ylim=(0, None))
         axes[1, column].plot(steps, relative_losses(learned, name), color="C0", linewidth=1)
-        axes[1, column].set(title=f"root of the {title}", xlabel="step", ylabel="% of the mean distance", yscale="log")
+        axes[1, column].set(
+            title=f"root of the {title}", xlabel="step", ylabel="% of the mean distance", ylim=(0, None)
+        )
     axes[0, 2].plot(steps, [row["max_distance"] for row in rows], color="C1", label="largest")
     axes[0, 2].plot(steps, [row["mean_distance"] for row in rows], color="C0", label="mean")
     axes[0, 2].axhline(learned.bound, color="black", linestyle=":", label="bound")
     axes[0, 2].set(title="distance", xlabel="step", ylim=(0, None))
     axes[0, 2].legend(frameon=False)
     for name, label in (("support_auc", "support"), ("noise_auc", "noise"), ("neighbor_overlap", "neighbor overlap")):
-        found = [row for row in learned.checks if name in row]
-        axes[1, 2].plot([row["step"] for row in found], [row[name] for row in found], ".-", label=label)
-    axes[1, 2].set(title="checks", xlabel="step", ylim=(0, 1.02))
-    axes[1, 2].legend(frameon=False)
+        if found := [row for row in learned.checks if name in row]:
+            axes[1, 2].plot([row["step"] for row in found], [row[name] for row in found], ".-", label=label)
+    axes[1, 2].set(title="checks", xlabel="step", ylim=(0, 1.02), xlim=(0, 1.03 * steps[-1]))
+    if learned.checks:
+        axes[1, 2].legend(frameon=False)
     return figure
 
 
@@ -107,15 +110,16 @@ def noise_distances(
       rows: how many pairs.
       seed: chooses the pairs and the noise.
     """
-    data = learned.in_units_of(data)
-    spread = data.in_original_units().with_normalized_observations().observation_normalizer.scale
+    raw = data.in_original_units()
+    spread = raw.with_normalized_observations().observation_normalizer.scale
     spread, half_range = (spread, 1.0) if units == "log" else (1.0, np.asarray(data.action_space.unit))
     keys = jax.random.split(jax.random.key(seed), 4)
-    batch = data.batch(jax.random.randint(keys[0], (rows,), 0, len(data)))
-    space, metric = data.action_space, learned.metric
-    logged = metric.embed_pairs(batch.observations, batch.actions)
+    batch = raw.batch(jax.random.randint(keys[0], (rows,), 0, len(data)))
+    space, metric, normalize = data.action_space, learned.metric, learned.observation_normalizer.normalize
+    observations = normalize(batch.observations)
+    logged = metric.embed_pairs(observations, batch.actions)
     action_noise = jax.random.normal(keys[1], batch.actions.shape)
-    state_noise = jax.random.normal(keys[2], batch.observations.shape) * spread / data.observation_normalizer.scale
+    state_noise = jax.random.normal(keys[2], batch.observations.shape) * spread
     others = space.sample(keys[3], rows)
 
     def with_noisy_action(size: float) -> jax.Array:
@@ -123,10 +127,10 @@ def noise_distances(
             actions = jnp.where(jnp.arange(rows)[:, None] < size * rows, others, batch.actions)
         else:
             actions = space.perturb(batch.actions, size * action_noise / half_range)
-        return metric.pair_distance(logged, metric.embed_pairs(batch.observations, actions))
+        return metric.pair_distance(logged, metric.embed_pairs(observations, actions))
 
     def with_noisy_state(size: float) -> jax.Array:
-        noisy = batch.observations + size * state_noise
+        noisy = normalize(batch.observations + size * state_noise)
         return metric.pair_distance(logged, metric.embed_pairs(noisy, batch.actions))
 
     return {

@@ -74,8 +74,9 @@ def load(
     path = _locate(str(name), format)
     found = format or format_of(path)
     _refuse_table_options(str(path), found, options)
+    module = _module(found)
     with validate.reading(str(path), *_files_of(path, found, options)):
-        return _module(found).read(path, options)
+        return module.read(path, options)
 
 
 def _files_of(path: pathlib.Path, format: str, options: Options) -> list[str]:

@@ -19,7 +19,7 @@ PRESETS: tuple[Preset, ...] = typing.get_args(Preset)
 METRIC = "metric"  # before a dot: a setting of the metric
 MAX_SCAN_LENGTH = 1000
 QUICK_METRIC_STEPS = 5_000
-QUICK_RELEVANCE = {"steps": 2_000, "members": 1}
+QUICK_RELEVANCE: dict[str, Any] = {"steps": 2_000, "members": 1}
 LAST_EVALUATIONS: dict[Preset, int] = {"default": 3, "quick": 3, "paper": 1}  # whose mean is a run's score
 
 

@@ -26,6 +26,8 @@ from ploff.agents.base import DISCRETE_METHODS
 from ploff.agents.online import OnlineTraining
 from ploff.commands.methods import NEEDS, setting_comments
 from ploff.experiments.config import AgentTraining
+from ploff.judging import JudgeConfig
+from ploff.judging.fqe import FQEConfig
 from ploff.metric.pseudometric import MetricConfig
 from ploff.metric.train import MetricTraining
 from ploff.neighbors.knn import SearchConfig
@@ -40,7 +42,12 @@ STAGES = {
     "Learning the metric": (MetricConfig, "`--set metric.NAME=VALUE`"),
     "How long the metric is learned": (MetricTraining, "`ploff.MetricTraining`"),
     "Searching for neighbors": (SearchConfig, "`ploff.neighbors.SearchConfig`"),
-    "How long a policy is trained": (AgentTraining, "`--steps`, `--evaluate-every`, `--episodes`"),
+    "How long a policy is trained": (
+        AgentTraining,
+        "`--steps`, `--evaluate-every`, `--episodes`, `--hold-out`, `--select`",
+    ),
+    "Judging a policy": (JudgeConfig, "`ploff.JudgeConfig`"),
+    "Fitted Q evaluation": (FQEConfig, "`ploff.judging.fqe.FQEConfig`"),
     "Learning online, to collect data": (OnlineTraining, "`ploff data collect --train`"),
 }
 

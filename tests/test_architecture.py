@@ -18,6 +18,7 @@ STORY = (
     ("metric",),
     ("neighbors",),
     ("agents",),
+    ("judging",),
     ("experiments",),
     ("theory",),
     ("report",),

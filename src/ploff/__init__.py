@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ploff.environments.collection import collect
     from ploff.environments.evaluation import Evaluation, evaluate
     from ploff.experiments import Run, compare, load_policy, load_run, train
+    from ploff.judging import Gate, JudgeConfig, Judgment, LogDistance, judge
     from ploff.metric.pseudometric import MetricConfig, Pseudometric
     from ploff.metric.train import LearnedMetric, MetricTraining, learn_metric, load_metric
     from ploff.neighbors import DataDistance, Euclidean, find_neighbors
@@ -28,6 +29,7 @@ _PLACES = {
     "environments.collection": ("collect",),
     "environments.evaluation": ("Evaluation", "evaluate"),
     "experiments": ("Run", "compare", "load_policy", "load_run", "train"),
+    "judging": ("Gate", "JudgeConfig", "Judgment", "LogDistance", "judge"),
     "metric.pseudometric": ("MetricConfig", "Pseudometric"),
     "metric.train": ("LearnedMetric", "MetricTraining", "learn_metric", "load_metric"),
     "neighbors": ("DataDistance", "Euclidean", "find_neighbors"),
@@ -43,7 +45,11 @@ __all__ = [
     "DataError",
     "Euclidean",
     "Evaluation",
+    "Gate",
+    "JudgeConfig",
+    "Judgment",
     "LearnedMetric",
+    "LogDistance",
     "MetricConfig",
     "MetricTraining",
     "MissingExtraError",
@@ -60,6 +66,7 @@ __all__ = [
     "find_neighbors",
     "from_arrays",
     "from_dataframe",
+    "judge",
     "learn_metric",
     "load",
     "load_metric",

@@ -20,9 +20,11 @@ from ploff.commands.data import Data
 from ploff.commands.evaluate import Evaluate
 from ploff.commands.explain import Explain
 from ploff.commands.gridworld import Gridworld
+from ploff.commands.judge import Judge
 from ploff.commands.methods import Methods
 from ploff.commands.metric import Metric
 from ploff.commands.report import Report
+from ploff.commands.select import Select
 from ploff.commands.train import Train
 from ploff.utils import interrupts
 from ploff.utils.errors import PloffError, PloffWarning, UnknownNameError
@@ -30,6 +32,8 @@ from ploff.utils.errors import PloffError, PloffWarning, UnknownNameError
 COMMANDS = {
     "train": Train,
     "evaluate": Evaluate,
+    "judge": Judge,
+    "select": Select,
     "explain": Explain,
     "report": Report,
     "data": Data,
@@ -45,7 +49,10 @@ Start with `ploff data show LOG`, then `ploff train LOG --out RUN`."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs one command. Exit codes: 0 done, 2 the input is at fault, 1 ploff is, 128 + N stopped by signal N."""
+    """Runs one command. Exit codes: 0 done, 2 the input is at fault, 1 ploff is, 128 + N stopped by signal N.
+
+    `ploff judge` has two more: 3 not better than the log, 4 it cannot be told.
+    """
     with contextlib.suppress(AttributeError):  # a stream that a program put there
         sys.stdout.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue] - a terminal of ASCII, say
     arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -83,7 +83,7 @@ def test_a_run_of_another_version_is_left_as_it_is(tmp_path, capsys):
 def test_explaining_a_run_explains_its_policy(tmp_path):
     given = {**TINY, **TINY_METRIC}
     trained = ploff.train(random_log(), "ploff", out=tmp_path, settings=given, metric_steps=20, **BRIEF)
-    explainer, data = open_explainer(tmp_path)
+    explainer, data, _ = open_explainer(tmp_path)
     explanation = explainer.row(5, 3)
     expected = trained.policy()(np.asarray(data.observations)[5:6])[0]
     assert explanation.origin == "policy"
@@ -100,7 +100,7 @@ def test_a_log_with_its_infos_is_the_same_log(run, tmp_path):
 
 
 def test_the_learned_distance_of_a_row_is_what_the_library_says(run):
-    explainer, data = open_explainer(run.folder)
+    explainer, data, _ = open_explainer(run.folder)
     explanation = explainer.row(11)
     others = explainer.logged.neighbor_distances(jnp.array([11]), data.action_space.encode(data.actions[[11]]))[0]
     assert explanation.distance == pytest.approx(float(np.sort(others)[1]), rel=1e-4)

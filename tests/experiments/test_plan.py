@@ -47,6 +47,7 @@ def test_every_key_of_a_suite_changes_its_plan():
         "neighbor_parts": 2, "columns": base.columns[:1], "reading": {"horizon": 9}, "environment": "pen",
         "physics": "gymnasium", "logger": "wandb", "scored": False, "metric_per_seed": True,
         "relevance": False,
+        "hold_out": 0.2, "select": "judge",
     }  # fmt: skip
     told = {"name", "about", "search", "last_evaluations"}  # the last two are tested with searches and tables
     assert set(changes) == {field.name for field in dataclasses.fields(base)} - told

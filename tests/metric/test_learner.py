@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from metric_cases import SMALL, started
+from metric_cases import SMALL, ending_log, started
 from ploff.metric import learner
 from ploff.metric.pseudometric import MetricConfig
 
@@ -20,6 +20,7 @@ jitted_update = eqx.filter_jit(learner.update)
         {"next_actions": "uniform"},
         {"action_weight": 3.0},
         {"state_weight": 1.0},
+        {"ends": False},
         {"bounded": False},
         {"hidden_sizes": (16,)},
         {"embedding_size": 4},
@@ -36,7 +37,7 @@ jitted_update = eqx.filter_jit(learner.update)
 )
 def test_every_setting_changes_the_metric(change):
     def after_three_steps(config):
-        state, data = started(config)
+        state, data = started(config, ending_log())
         for key in jax.random.split(jax.random.key(1), 3):
             state, _ = jitted_update(state, data, jnp.arange(len(data)), key, config)
         batch = data.batch(jnp.arange(4))

@@ -1,5 +1,6 @@
 """What an agent learns from: a log on the device to sample from, and distances to its data."""
 
+import dataclasses
 import math
 from typing import Protocol, runtime_checkable
 
@@ -85,6 +86,15 @@ class OfflineDataset(eqx.Module):
         return cls(
             data.to_device(), jnp.asarray(rows, jnp.int32), distances, None if mask is None else jnp.asarray(mask)
         )
+
+    def without_episodes(self, episodes: Int[np.ndarray, "H"]) -> "OfflineDataset":
+        """The same dataset, whose rows of these episodes are never sampled."""
+        if not len(episodes):
+            return self
+        lengths = self.data.episode_lengths()
+        held = np.isin(np.repeat(np.arange(len(lengths)), lengths), episodes)
+        rows = np.asarray(self.rows)
+        return dataclasses.replace(self, rows=jnp.asarray(rows[~held[rows]], jnp.int32))
 
     def sample(self, key: PRNGKeyArray, batch_size: int) -> tuple[Int[Array, "B"], Batch]:
         """Rows drawn with repetition, and their transitions."""

@@ -58,7 +58,7 @@ class PloffConfig(TD3OffConfig):
     num_neighbors: int = 20  # k: so many of those in the table are looked at
     beta: float = 1.0  # β, of the bonuses that have it
     value_temperature: float = 3.0  # κ: how much more the better logged pairs count; 0: all alike
-    state_kernel: float = 1.0  # ρ: how much more pairs of states more alike count; 0: all alike
+    state_kernel: float = 10.0  # ρ: how much more pairs of states more alike count; 0: all alike
     distance_unit: Literal["std", "none"] = "std"  # of the deviations: the log's own along one direction
     value_scale: Literal["action_gradient", "mean_abs", "none"] = "action_gradient"  # u; mean_abs is TD3+BC's
 

@@ -34,16 +34,16 @@ class Explain:
             raise PloffError("name either a --row of the log or a file with an --observation")
         if self.count < 1:
             raise PloffError(f"--count must be at least 1, got {self.count}")
-        explainer, data = open_explainer(self.folder, self.dataset)
+        explainer, data, gate = open_explainer(self.folder, self.dataset)
         if self.row is not None:
             explanation = explainer.row(self.row, self.count)
         else:
             assert self.observation is not None
             explanation = explainer.observation(*read_observation(self.observation, data), count=self.count)
-        _print(explanation, data.origin.schema)
+        _print(explanation, data.origin.schema, gate)
 
 
-def _print(explanation, schema) -> None:
+def _print(explanation, schema, gate) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -60,6 +60,9 @@ def _print(explanation, schema) -> None:
     )
     if explanation.alternatives:
         console.print(_alternatives_table(explanation, schema))
+    if gate is not None:
+        inside = "outside of" if gate.outside(explanation.distance) else "inside of"
+        console.print(f"{inside} the evidence: 5% of logged actions are beyond {gate.threshold():.4g}")
     table = Table("row", "episode", "step", "action", "reward", "distance", box=None, pad_edge=False)
     for item in explanation.evidence:
         numbers = (f"{item.row}", f"{item.episode}", f"{item.step}")

@@ -46,6 +46,10 @@ class Train(Reading):
     """Steps between evaluations."""
     episodes: Unset[int] = None
     """Episodes per evaluation."""
+    hold_out: Unset[float] = None
+    """Share of the log's episodes kept from training, for `ploff judge`; by default none, with --select judge 0.1."""
+    select: Unset[Literal["last", "judge"]] = None
+    """judge: keep policies on the way, and take the one that is judged best by the log; by default the last."""
     logger: Unset[Literal["tensorboard", "wandb"]] = None
     """Also write the numbers to TensorBoard or Weights & Biases (extras `tensorboard`, `wandb`)."""
 
@@ -75,5 +79,6 @@ class Train(Reading):
 
 
 SAME_NAMES = (
-    "steps", "preset", "metric", "metric_steps", "environment", "physics", "evaluate_every", "episodes", "logger",
+    "steps", "preset", "metric", "metric_steps", "environment", "physics", "evaluate_every", "episodes",
+    "hold_out", "select", "logger",
 )  # fmt: skip

@@ -22,7 +22,9 @@ from ploff.agents.policy import Policy, save_policy
 from ploff.environments.eval_env import EvalEnv
 from ploff.environments.evaluation import evaluate
 from ploff.experiments.config import AgentTraining
-from ploff.experiments.run_folder import CHECKPOINT, CONFIG, POLICY, SeedResult, versions
+from ploff.experiments.run_folder import CHECKPOINT, CONFIG, POLICY, SeedResult, selected_step, versions
+from ploff.experiments.selection import keep_policy, select_policy
+from ploff.judging.judged_log import held_out_episodes
 from ploff.legal_actions import legal_mask
 from ploff.neighbors import DataDistance, load_table
 from ploff.training.checkpoint import load_header, refuse_difference
@@ -66,6 +68,7 @@ class AgentJob:
             "seed": self.seed,
             "evaluate_every": self.training["evaluate_every"],
             "episodes": self.training["episodes"],
+            **{name: self.training[name] for name in ("hold_out", "select") if name in self.training},
             "eval_env": None if self.eval_env is None else to_plain(self.eval_env),
             "coordinates": files.fingerprint(self.data.observation_normalizer),
             "metric": "none" if self.embedded is None else self.embedded.key.metric,
@@ -95,6 +98,8 @@ def train_agent(job: AgentJob) -> Generator[Progress, None, SeedResult]:
         logger = stack.enter_context(open_logger(job.logger, job.folder, job.label, job.identity()))
         watcher = _Watcher(job, config, dataset, run, logger)
         stack.enter_context(run.saved_when_stopped())
+        if run.step > 0:
+            watcher.keep_if_due(training)
         watcher.evaluate_if_due(training)  # it may have been cut off between a step and its evaluation
         updates = run.updates(
             method.update_fn(config),
@@ -108,23 +113,27 @@ def train_agent(job: AgentJob) -> Generator[Progress, None, SeedResult]:
         for row in updates:
             watcher.complete(row)
             yield Progress(run.step, training.steps, watcher.watched(row))
+            watcher.keep_if_due(training)
             watcher.evaluate_if_due(training)
         watcher.save_policy()
+        if training.select == "judge":
+            select_policy(job.folder, job.data, training.hold_out, job.embedded)
         run.save(finished=True)
-    return SeedResult(job.seed, run.step, run.history, run.evaluations)
+    return SeedResult(job.seed, run.step, run.history, run.evaluations, selected=selected_step(job.folder))
 
 
 def build_dataset(job: AgentJob, reward_scale: Any) -> OfflineDataset:
     """The log as an agent learns from it, with distances where its method asks for them."""
     device = job.data.with_scaled_rewards(reward_scale).to_device()
     legal = legal_mask(job.data)  # what is on the device has no infos
+    kept = held_out_episodes(job.data, job.training.get("hold_out", 0.0))
     if job.embedded is None:
-        return OfflineDataset.of(device, legal=legal)
+        return OfflineDataset.of(device, legal=legal).without_episodes(kept)
     table = load_table(job.embedded.table, job.embedded.key)
     normalizer = job.embedded.data.to_device().observation_normalizer
     shared = dataclasses.replace(device, observation_normalizer=normalizer)
     distance = DataDistance.init(job.embedded.metric, shared, np.asarray(table.rows))
-    return OfflineDataset.of(device, DistanceStats.of(distance), legal)
+    return OfflineDataset.of(device, DistanceStats.of(distance), legal).without_episodes(kept)
 
 
 def write_config(job: AgentJob, arguments: dict[str, Any], note: dict[str, Any], **places: pathlib.Path | None) -> None:
@@ -214,6 +223,13 @@ class _Watcher:
         returns = outcome.returns
         row |= {"min_return": float(returns.min()), "max_return": float(returns.max())}
         run.evaluations.append(row | {f"return_{i}": float(value) for i, value in enumerate(returns)})
+
+    def keep_if_due(self, training: AgentTraining) -> None:
+        """Keeps the policy where one is to be chosen from several in the end."""
+        run = self.run
+        if training.select == "judge" and (run.step % training.evaluate_every == 0 or run.step == training.steps):
+            self.save_policy()
+            keep_policy(self.job.folder, run.step)
 
     def save_policy(self) -> Policy:
         """Writes the policy, and returns it."""

@@ -14,7 +14,7 @@ from ploff.environments import Physics, registry
 from ploff.environments.eval_env import EvalEnv, find_eval_env
 from ploff.environments.evaluation import Evaluation
 from ploff.experiments import logs, run_folder, stages
-from ploff.experiments.config import METRIC, Preset, by_owner, check_preset, relevance_config
+from ploff.experiments.config import METRIC, Preset, Selection, by_owner, check_preset, relevance_config
 from ploff.experiments.jobs import Job
 from ploff.experiments.plan import make_plan
 from ploff.experiments.run_folder import POLICY, SUITE, Run, find_metric, find_run_folders, read_run
@@ -50,6 +50,8 @@ def train(
     physics: Physics | None = None,
     evaluate_every: int | None = None,
     episodes: int | None = None,
+    hold_out: float | None = None,
+    select: Selection | None = None,
     logger: str | None = None,
     reading: Mapping[str, Any] | None = None,
     quiet: bool = False,
@@ -71,6 +73,8 @@ def train(
       physics: the physics of that environment; by default the log's.
       evaluate_every: steps between evaluations.
       episodes: episodes per evaluation.
+      hold_out: share of the log's episodes that is kept from training, for `ploff.judge`; none by default.
+      select: "judge" keeps policies on the way and takes the one that is judged best by the log; "last" by default.
       logger: also write to "tensorboard" or "wandb".
       reading: keywords of `ploff.load` for a file that leaves something open.
       quiet: show no progress.
@@ -81,7 +85,8 @@ def train(
     return compare(
         dataset, [method], out=out, steps=steps, seeds=seeds, preset=preset, settings=settings, metric=metric,
         metric_steps=metric_steps, relevance=relevance, environment=environment, physics=physics,
-        evaluate_every=evaluate_every, episodes=episodes, logger=logger, reading=reading, quiet=quiet,
+        evaluate_every=evaluate_every, episodes=episodes, hold_out=hold_out, select=select, logger=logger,
+        reading=reading, quiet=quiet,
     )[0]  # fmt: skip
 
 
@@ -97,6 +102,8 @@ def compare(
     relevance: bool | None = None,
     environment: str | None = None,
     physics: Physics | None = None,
+    hold_out: float | None = None,
+    select: Selection | None = None,
     logger: str | None = None,
     reading: Mapping[str, Any] | None = None,
     quiet: bool = False,
@@ -109,7 +116,8 @@ def compare(
       methods: names of `ploff.agents.METHODS`.
       out: the folder of results.
       settings: a setting is for all methods, or for one as METHOD.NAME.
-      seeds, preset, metric, relevance, environment, physics, logger, reading, quiet, **lengths: as for `train`.
+      seeds, preset, metric, relevance, environment, physics, hold_out, select, logger, reading, quiet, **lengths: as
+        for `train`.
 
     Returns:
       One run per method.
@@ -129,6 +137,8 @@ def compare(
         relevance=relevance,
         environment=environment,
         physics=physics,
+        hold_out=hold_out,
+        select=select,
         logger=logger,
         scored=False,
         **lengths,  # pyright: ignore[reportArgumentType]

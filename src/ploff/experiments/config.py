@@ -11,7 +11,7 @@ from ploff.metric.pseudometric import MetricConfig
 from ploff.metric.train import MetricTraining
 from ploff.relevance import RelevanceConfig
 from ploff.tasks import Family
-from ploff.utils.config import check_counts, structure_fields
+from ploff.utils.config import check_choices, check_counts, check_within, structure_fields, to_plain
 from ploff.utils.errors import UnknownNameError
 
 Preset = Literal["default", "paper", "quick"]
@@ -21,6 +21,8 @@ MAX_SCAN_LENGTH = 1000
 QUICK_METRIC_STEPS = 5_000
 QUICK_RELEVANCE: dict[str, Any] = {"steps": 2_000, "members": 1}
 LAST_EVALUATIONS: dict[Preset, int] = {"default": 3, "quick": 3, "paper": 1}  # whose mean is a run's score
+Selection = Literal["last", "judge"]
+HOLD_OUT = 0.1  # share of the episodes, where policies are to be judged and none is given
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,9 +32,13 @@ class AgentTraining:
     steps: int = 100_000
     evaluate_every: int = 5_000  # steps; also after the last
     episodes: int = 10  # per evaluation
+    hold_out: float = 0.0  # share of the log's episodes kept from training, for `ploff judge`
+    select: Selection = "last"  # which policy is kept: the last, or the one that is judged best
 
     def __post_init__(self):
         check_counts(self, "steps", "evaluate_every", "episodes")
+        check_within(self, "[0, 1)", "hold_out")
+        check_choices(self)
 
     @classmethod
     def of(cls, preset: Preset, **changes: Any) -> "AgentTraining":
@@ -40,7 +46,14 @@ class AgentTraining:
         check_preset(preset)
         lengths = {"paper": {"steps": 500_000}, "quick": {"steps": 12_000, "evaluate_every": 4_000}}
         given = {name: value for name, value in changes.items() if value is not None}
+        if given.get("select") == "judge":
+            given.setdefault("hold_out", HOLD_OUT)
         return cls(**{**lengths.get(preset, {}), **given})
+
+    def to_plain(self) -> dict[str, Any]:
+        """As runs are known by: without what is of judging where it is not asked for."""
+        defaults = {"hold_out": 0.0, "select": "last"}
+        return {name: value for name, value in to_plain(self).items() if defaults.get(name) != value}
 
     @property
     def scan_length(self) -> int:

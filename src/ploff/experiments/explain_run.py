@@ -7,7 +7,8 @@ import numpy as np
 
 from ploff import datasets
 from ploff.experiments.logs import embedded_log
-from ploff.experiments.run_folder import POLICY, find_metric, find_run_folders, load_policy, read_config
+from ploff.experiments.run_folder import GATE, POLICY, find_metric, find_run_folders, load_policy, read_config
+from ploff.judging import Gate
 from ploff.neighbors import DataDistance, find_neighbors
 from ploff.neighbors.explain import Explainer
 from ploff.relevance import Relevance
@@ -16,7 +17,7 @@ from ploff.utils import files
 from ploff.utils.errors import PloffError
 
 
-def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Explainer, Transitions]:
+def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Explainer, Transitions, Gate | None]:
     """Explains actions of the policy in a folder, or logged ones where there is none.
 
     Args:
@@ -24,7 +25,7 @@ def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Expl
       dataset: the log, if it is not where it was.
 
     Returns:
-      The explainer, and the log.
+      The explainer, the log, and the gate that `ploff judge` left, if it is over this metric and log.
     """
     runs = find_run_folders(path)
     if len(runs) > 1:
@@ -50,7 +51,13 @@ def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Expl
         policy = lambda observations: np.asarray(learned(observations))  # noqa: E731
         if data.action_space.kind == "discrete":
             scores = lambda observations: (learned.scores(observations), learned.probabilities(observations))  # noqa: E731
-    return Explainer(log.data, distance, policy, scores), data
+    return Explainer(log.data, distance, policy, scores), data, _gate(runs, log.key.metric, data)
+
+
+def _gate(runs: list[pathlib.Path], metric: str, data: Transitions) -> Gate | None:
+    """The gate beside a run's policies."""
+    found = [Gate.load(file) for run in runs for file in sorted(run.glob(f"seed-*/{GATE}"))]
+    return next((g for g in found if g.metric == metric and g.dataset == data.fingerprint()), None)
 
 
 def _logged_data(path: pathlib.Path, place: pathlib.Path, dataset: str | None) -> Transitions:

@@ -72,13 +72,18 @@ def plan_cell(
     method = get_method(column.method)
     config = suite.config_of(column, task, changes)
     training = AgentTraining.of(
-        suite.preset, steps=steps or suite.steps, evaluate_every=suite.evaluate_every, episodes=suite.episodes
+        suite.preset,
+        steps=steps or suite.steps,
+        evaluate_every=suite.evaluate_every,
+        episodes=suite.episodes,
+        hold_out=suite.hold_out,
+        select=suite.select,
     )
     arguments = {
         **_data_arguments(suite, task),
         "method": column.method,
         "settings": to_plain(config),
-        "training": to_plain(training),
+        "training": training.to_plain(),
         "logger": suite.logger,
     }
     name = column.name if len(suite.tasks) == 1 else f"{short_name(task)}, {column.name}"

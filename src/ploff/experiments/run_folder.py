@@ -7,6 +7,7 @@
     OUT/metrics/TASK-KEY/             metric.eqx, history.csv, checks.csv, neighbors.table
     OUT/runs/TASK/METHOD-KEY/         config.json: dataset, method, all settings, versions
     OUT/runs/TASK/METHOD-KEY/seed-0/  policy.eqx, checkpoint.eqx, history.csv, evaluations.csv, evaluation.json
+    OUT/runs/TASK/METHOD-KEY/seed-0/  policies/STEP.eqx, selection.json; judgment.json, gate.json: if judged
     OUT/scores.csv, evaluations.csv, table.csv, table.tex, tables.md
 
 A run's score is the mean over its last evaluations: three, or as many as the suite says.
@@ -37,6 +38,7 @@ from ploff.utils.errors import DamagedFileError, PloffError
 
 FORMAT = "ploff runs 3"
 SUITE, CONFIG, CHECKPOINT, POLICY = "suite.json", "config.json", "checkpoint.eqx", "policy.eqx"
+SELECTION, JUDGMENT, GATE, TRIALS = "selection.json", "judgment.json", "gate.json", "trials.csv"
 PACKAGES = ("ploff", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium", "gymnasium-robotics", "mujoco")
 
 
@@ -49,16 +51,22 @@ class SeedResult:
     history: list[Row]
     evaluations: list[Row]
     num_last: int = LAST_EVALUATIONS["default"]  # evaluations that the score is the mean of
+    selected: int | None = None  # the step of the policy that was judged best, where one was chosen so
 
     @property
     def score(self) -> float | None:
         """The mean normalized score of the last evaluations; None where there are none."""
-        return mean_of_last(self.evaluations, "score", self.num_last)
+        return mean_of_last(self.counted, "score", self.num_last)
 
     @property
     def mean_return(self) -> float | None:
         """The mean return of the last evaluations; None where there are none."""
-        return mean_of_last(self.evaluations, "mean_return", self.num_last)
+        return mean_of_last(self.counted, "mean_return", self.num_last)
+
+    @property
+    def counted(self) -> list[Row]:
+        """All evaluations, or that of the policy that was judged best."""
+        return [row for row in self.evaluations if self.selected in (None, row["step"])]
 
 
 def mean_of_last(evaluations: Sequence[Row], name: str, count: int) -> float | None:
@@ -210,8 +218,16 @@ def read_run(folder: pathlib.Path) -> Run:
     for checkpoint in checkpoints:
         header = load_header(checkpoint)
         told = header["step"], header["history"], header["evaluations"]
-        results.append(SeedResult(seed_of(checkpoint.parent), *told, num_last))
+        folder_of_seed = checkpoint.parent
+        chosen = selected_step(folder_of_seed)
+        results.append(SeedResult(seed_of(folder_of_seed), *told, num_last, chosen))
     return Run(folder, read_config(folder), results)
+
+
+def selected_step(folder: pathlib.Path) -> int | None:
+    """The step of a seed's policy, where it was chosen by judging."""
+    path = folder / SELECTION
+    return int(files.read_json(path)["step"]) if path.exists() else None
 
 
 def _num_last(folder: pathlib.Path) -> int:

@@ -251,7 +251,7 @@ def agent_stage(arguments: Arguments, out: pathlib.Path) -> Work:
         "step": result.step,
         "score": result.score,
         "mean_return": result.mean_return,
-        "evaluations": [{name: row[name] for name in names if name in row} for row in result.evaluations],
+        "evaluations": [{name: row[name] for name in names if name in row} for row in result.counted],
         "folder": str(folder.relative_to(out)),
     }
 

@@ -26,7 +26,7 @@ import os
 import pathlib
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ploff.agents import get_method
 from ploff.datasets.catalog import family_of
@@ -109,6 +109,8 @@ class Suite:
     last_evaluations: int | None = None  # whose mean is a run's score
     metric_steps: int | None = None
     metric_per_seed: bool = False  # each run learns the metric anew from its own seed, instead of sharing one
+    hold_out: float | None = None  # share of the episodes kept from training
+    select: Literal["last", "judge"] | None = None  # which policy of a run is kept
     metric: dict[str, Any] = dataclasses.field(default_factory=dict)
     relevance: bool | None = None  # see the coordinates that matter; by default as each method does
     metric_from: str | None = None  # a folder whose metric is shared, instead of learning one

@@ -7,7 +7,7 @@ import pathlib
 import string
 from collections.abc import Sequence
 
-from ploff.report import sections
+from ploff.report import judged, sections
 from ploff.report.gather import ReportData, gather
 from ploff.report.headline import headline, settings
 from ploff.utils import files
@@ -20,6 +20,7 @@ PARTS = (
     ("curves", "Learning curves", sections.learning_curves),
     ("values", "Q against its bound", sections.values),
     ("distance", "Distance to the data", sections.distance),
+    ("judgment", "Judged by the log", judged.judgments),
     ("metric", "Learning the metric", sections.metric),
     ("noise", "The metric against noise", sections.noise),
     ("states", "Nearest states", sections.states),

@@ -1,3 +1,6 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from data_cases import refusal
@@ -81,3 +84,34 @@ def test_two_columns_of_one_name_and_other_encodings_are_refused(tmp_path):
 
 def test_options_of_tables_are_refused_where_there_is_none():
     assert "is no table: gap is an option of tables alone" in refusal("sample", gap="10min")
+
+
+def test_every_file_of_several_is_checked_and_the_fault_is_its_own(tmp_path):
+    columns = {name: values[:12] for name, values in plant().items()}
+    for number in (1, 2):
+        write_parquet(tmp_path / f"part-{number}.parquet", columns | {"run": [number] * 12})
+    table = pyarrow.parquet.read_table(tmp_path / "part-2.parquet")
+    pyarrow.parquet.write_table(
+        table, tmp_path / "part-2.parquet", write_page_checksum=True, compression="none", use_dictionary=False
+    )
+    sound = (tmp_path / "part-2.parquet").read_bytes()
+    flow = np.asarray(columns["flow"]).tobytes()
+    assert sound.count(flow) == 1
+    (tmp_path / "part-2.parquet").write_bytes(sound.replace(flow, flow[:-1] + b"\0"))
+    message = refused(tmp_path / "part-*.parquet", **READING)
+    assert message.startswith(f"{tmp_path / 'part-2.parquet'} cannot be read as a table: ")
+    assert "CRC checksum verification failed" in message
+    twice = pa.Table.from_arrays([*table.columns, table.column("flow")], [*table.column_names, "flow"])
+    pyarrow.parquet.write_table(twice, tmp_path / "part-2.parquet")
+    message = refused(tmp_path / "part-*.parquet", **READING)
+    assert message.startswith(f"{tmp_path / 'part-2.parquet'} has the columns 'flow' and 'flow'; leave one")
+
+
+def test_columns_that_differ_in_capitals_or_have_a_gap_are_refused_until_one_is_left_out(tmp_path):
+    columns = {"columns": {name: names for name, names in READING["columns"].items() if name != "rewards"}}
+    write_text(tmp_path / "plant.csv", plant() | {"Reward": plant()["reward"]})
+    assert "has the columns 'reward' and 'Reward'" in refusal(tmp_path / "plant.csv", **READING | columns)
+    assert len(datasets.load(tmp_path / "plant.csv", ignore=["Reward"], **READING | columns)) == 24
+    write_text(tmp_path / "plant.csv", without(plant(), "valve") | {"action_0": [0] * 24, "action_2": [1] * 24})
+    columns = {"columns": {name: names for name, names in READING["columns"].items() if name != "actions"}}
+    assert "action_1 is missing before action_2" in refusal(tmp_path / "plant.csv", **READING | columns)

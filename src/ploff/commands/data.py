@@ -292,7 +292,7 @@ class Distract(Reading):
 
 @dataclasses.dataclass
 class Data:
-    """Look at, convert, collect and distract logged transitions; say which of their columns matter."""
+    """Look at, convert, collect and distract logs; say which of their columns matter."""
 
     command: tyro.conf.OmitSubcommandPrefixes[
         Annotated[List, tyro.conf.subcommand("list")]

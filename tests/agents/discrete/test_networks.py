@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -83,6 +84,24 @@ def test_masks_that_fit_nothing_are_refused():
         policy(STATES[:2], [[1, 0, 0, 0], [0, 0, 0, 0]])
     with pytest.raises(PloffError, match=r"one flag per action, shape \(rows, 4\); got \(2, 3\)"):
         policy(STATES[:2], np.ones((2, 3)))
+
+
+def test_answers_are_those_of_every_row_alone_whatever_the_batch():
+    random = np.random.default_rng(0)
+    policy = Policy(
+        SoftmaxPolicy(table(random.normal(size=(4, 4)))), Normalizer.identity(), ActionSpace.discrete(4), (4,)
+    )
+    rows = random.normal(size=(37, 4)).astype(np.float32)
+    legal = np.arange(4)[None] != np.arange(37)[:, None] % 4
+    for answer in (policy, policy.scores, policy.probabilities):
+        whole = np.asarray(answer(rows, legal))
+        for i in range(37):
+            np.testing.assert_allclose(answer(rows[i : i + 1], legal[i : i + 1])[0], whole[i], rtol=1e-5)
+        np.testing.assert_allclose(eqx.filter_jit(answer)(rows, legal), whole, rtol=1e-5)
+        assert answer(rows[:0], legal[:0]).shape == (0, *whole.shape[1:])
+    assert np.issubdtype(policy(rows).dtype, np.integer)
+    with pytest.raises(PloffError, match="the mask has 3 rows, the observations have 37"):
+        policy(rows, legal[:3])
 
 
 def test_a_name_stands_for_the_method_that_fits_the_actions():

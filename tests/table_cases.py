@@ -11,7 +11,7 @@ import numpy as np
 ROWS, EPISODES = 24, 4
 BOUNDS = {"action_low": -1, "action_high": 1}
 COLUMNS = {"observations": ["pressure", "flow"], "actions": ["valve"], "episodes": ["run"]}
-READING = {"columns": COLUMNS, **BOUNDS}
+READING: dict[str, Any] = {"columns": COLUMNS, **BOUNDS}
 
 
 def plant(seed: int = 0) -> dict[str, list[Any]]:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -108,10 +110,12 @@ def test_every_file_of_several_is_checked_and_the_fault_is_its_own(tmp_path):
 
 
 def test_columns_that_differ_in_capitals_or_have_a_gap_are_refused_until_one_is_left_out(tmp_path):
-    columns = {"columns": {name: names for name, names in READING["columns"].items() if name != "rewards"}}
+    chosen: dict[str, Any] = {
+        "columns": {name: names for name, names in READING["columns"].items() if name != "rewards"}
+    }
     write_text(tmp_path / "plant.csv", plant() | {"Reward": plant()["reward"]})
-    assert "has the columns 'reward' and 'Reward'" in refusal(tmp_path / "plant.csv", **READING | columns)
-    assert len(datasets.load(tmp_path / "plant.csv", ignore=["Reward"], **READING | columns)) == 24
+    assert "has the columns 'reward' and 'Reward'" in refusal(tmp_path / "plant.csv", **READING | chosen)
+    assert len(datasets.load(tmp_path / "plant.csv", ignore=["Reward"], **READING | chosen)) == 24
     write_text(tmp_path / "plant.csv", without(plant(), "valve") | {"action_0": [0] * 24, "action_2": [1] * 24})
-    columns = {"columns": {name: names for name, names in READING["columns"].items() if name != "actions"}}
-    assert "action_1 is missing before action_2" in refusal(tmp_path / "plant.csv", **READING | columns)
+    chosen = {"columns": {name: names for name, names in READING["columns"].items() if name != "actions"}}
+    assert "action_1 is missing before action_2" in refusal(tmp_path / "plant.csv", **READING | chosen)

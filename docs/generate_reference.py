@@ -22,6 +22,7 @@ os.environ["COLUMNS"] = "100"  # before anything asks for the width of the termi
 import ploff
 from ploff import cli
 from ploff.agents import METHODS
+from ploff.agents.base import DISCRETE_METHODS
 from ploff.agents.online import OnlineTraining
 from ploff.commands.methods import NEEDS, setting_comments
 from ploff.experiments.config import AgentTraining
@@ -200,7 +201,7 @@ def configuration() -> str:
     ]
     parts += [f"### {title}\n\n{how}.\n\n{settings_table(kind)}" for title, (kind, how) in STAGES.items()]
     parts.append("## Methods")
-    for method in METHODS.values():
+    for method in (*METHODS.values(), *DISCRETE_METHODS.values()):
         title = f"### {method.name}\n\n{method.paper}. It needs {NEEDS[method.distance]}."
         parts.append(f"{title}\n\n{settings_table(method.config_type)}")
     return "\n\n".join(parts) + "\n"

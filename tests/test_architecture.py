@@ -10,7 +10,7 @@ SOURCE = ROOT / "src" / "ploff"
 # From what everything uses to what uses everything: a module imports from its own line and from those above it.
 STORY = (
     ("utils",),
-    ("actions", "tasks", "normalizer", "transitions", "networks"),
+    ("actions", "tasks", "normalizer", "schema", "origin", "transitions", "legal_actions", "networks"),
     ("datasets",),
     ("environments",),
     ("training",),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ploff.actions import ActionSpace
     from ploff.agents.policy import Policy
-    from ploff.datasets import load, save
+    from ploff.datasets import from_arrays, from_dataframe, load, save
     from ploff.environments import make as make_environment
     from ploff.environments.collection import collect
     from ploff.environments.evaluation import Evaluation, evaluate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "actions": ("ActionSpace",),
     "agents.policy": ("Policy",),
-    "datasets": ("load", "save"),
+    "datasets": ("from_arrays", "from_dataframe", "load", "save"),
     "environments": ("make_environment",),
     "environments.collection": ("collect",),
     "environments.evaluation": ("Evaluation", "evaluate"),
@@ -64,6 +64,8 @@ __all__ = [
     "compare",
     "evaluate",
     "find_neighbors",
+    "from_arrays",
+    "from_dataframe",
     "judge",
     "learn_metric",
     "load",

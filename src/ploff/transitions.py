@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ploff.actions import ActionSpace
 from ploff.normalizer import AnyArray, Normalizer
+from ploff.origin import Origin
 from ploff.utils import files
 from ploff.utils.arrays import aligned, blocks, non_consecutive_successors
 from ploff.utils.errors import PloffWarning
@@ -33,19 +34,6 @@ from ploff.utils.errors import PloffWarning
 RewardScale = Literal["unit", "none", "return_range"]  # see `Transitions.with_scaled_rewards`
 RETURN_SPAN = 1000.0
 UNKNOWN = -1  # successor of a transition whose next state was not logged
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Origin:
-    """Where a dataset comes from, as far as its file says."""
-
-    name: str = "unnamed"  # what `ploff data show` calls it
-    environment: str | None = None  # a name that `ploff.make_environment` knows, or a Gymnasium id
-    physics: Literal["d4rl", "gymnasium"] = "gymnasium"  # whose physics its transitions obey
-    reference_scores: tuple[float, float] | None = None  # returns that normalize to 0 and to 100
-    options: str = "{}"  # JSON of the keywords, beside its name, with which the environment was made
-    # (array, type, dimensions) where the file writes it otherwise than it is held here: flags as floats, say
-    written_as: tuple[tuple[str, str, int], ...] = ()
 
 
 class Batch(NamedTuple):

@@ -80,7 +80,7 @@ def test_a_policy_is_a_function_to_every_transformation(policy):
         (np.zeros((1, 2), complex), "row 0, column 0 of the observations is .*0j.*; a real number"),
         ([[0.0, 1.0], [2.0]], "rows of one length"),
         ([["a", "b"]], "row 0, column 0 of the observations is .*'a'"),
-        ([0.0, 1.0], r"observations of shape \(2,\), got \(\); there is one per row"),
+        ([0.0, 1.0, 2.0], r"observations of shape \(2,\), got \(\); there is one per row"),
     ],
     ids=str,
 )

@@ -240,6 +240,12 @@ def test_collect_refuses_an_unknown_environment(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_command_without_a_dataset_asks_for_one(capsys):
+    code, _, errors = run(capsys, "show")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "no dataset is named; give a file" in errors
+
+
 @pytest.mark.parametrize("target", ["a.hdf5", "b-v0", "c.npz", "d.csv", "e.parquet"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(target, tmp_path):
     """Of a process of its own: the HDF5 library used to take it along."""

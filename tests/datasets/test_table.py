@@ -225,16 +225,100 @@ def test_a_column_that_is_not_there_or_a_field_that_is_none_is_refused(tmp_path)
 
 
 def test_text_gaps_and_scattered_episodes_are_refused(tmp_path):
-    assert "column 'obs_0' holds string where numbers" in refusal(write_table(tmp_path, obs_0=["a", "b", "c"]))
+    message = refusal(write_table(tmp_path, reward=[1.0, 2.0, "lots"]))
+    assert "column 'reward' holds text where numbers are expected, first 'lots' in row 2" in message
     message = refusal(write_table(tmp_path, obs_0=[1.0, "", 3.0]), action_low=0, action_high=1)
-    assert "observations holds 1 NaN or infinite value, first nan in row 1" in message
+    assert "lacks values: 1 of 'obs_0' (first in row 1); --missing hold takes" in message
     message = refusal(write_table(tmp_path, episode=[1, 2, 1]))
-    assert "the rows of an episode are not together; sort by 'episode'" in message
+    assert "the rows of an episode are not together: 'episode' comes back to 1 in row 2; sort by 'episode'" in message
 
 
 def test_a_table_without_any_kind_of_end_is_refused(tmp_path):
     message = refusal(write_table(tmp_path, terminal=None, episode=None))
     assert "has neither a terminal, a timeout nor an episode column" in message
+
+
+def plant_log(**changes):
+    columns = {"observations": ["pressure", "flow"], "actions": ["valve"], "episodes": ["run"]}
+    return {"columns": columns, "action_low": -1, "action_high": 1, **changes}
+
+
+@pytest.mark.filterwarnings("ignore::ploff.utils.errors.PloffWarning")
+def test_rewards_are_weighted_sums_of_columns(tmp_path):
+    from table_cases import one_csv
+
+    (path,) = one_csv(tmp_path)
+    log = datasets.load(path, **plant_log(reward={"flow": 2, "valve": -0.5}))
+    plain = datasets.load(path, **plant_log())
+    np.testing.assert_allclose(log.rewards, 2 * plain.observations[:, 1] - 0.5 * plain.actions[:, 0], rtol=1e-12)
+    assert "lacks depth; it holds" in refusal(path, **plant_log(reward={"depth": 1}))
+    columns = plant_log()["columns"] | {"rewards": ["reward"]}
+    assert "by --columns rewards=… and by --reward" in refusal(path, **plant_log(reward={"flow": 1}, columns=columns))
+
+
+@pytest.mark.filterwarnings("ignore::ploff.utils.errors.PloffWarning")
+def test_an_action_that_is_text_is_a_choice(tmp_path):
+    from table_cases import plant
+
+    path = write_csv(tmp_path / "plant.csv", plant() | {"valve": ["shut", "open", "half"] * 8})
+    columns = plant_log()["columns"]
+    log = datasets.load(path, columns=columns)
+    assert log.action_space == ActionSpace.discrete(3)
+    assert log.origin.schema.choices == ("half", "open", "shut")
+    assert log.actions[:4].tolist() == [2, 1, 0, 2]
+    path = write_csv(tmp_path / "plant.csv", plant() | {"valve": ["shut", "", "half"] * 8})
+    assert "8 values of 'valve' are missing, first in row 1; fill them in" in refusal(path, columns=columns)
+    columns = columns | {"observations": ["valve", "flow"]}
+    assert "'valve' is named as an action and as an observation" in refusal(path, columns=columns)
+
+
+@pytest.mark.filterwarnings("ignore::ploff.utils.errors.PloffWarning")
+def test_frames_of_every_kind_are_read_as_the_file_is(tmp_path):
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from table_cases import one_csv
+
+    (path,) = one_csv(tmp_path)
+    expected, frame = datasets.load(path, **plant_log()), pd.read_csv(path)
+    for given in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame), frame.to_dict("list")):
+        log = datasets.from_dataframe(given, **plant_log())
+        assert log.fingerprint() == expected.fingerprint()
+        assert log.origin.schema == expected.origin.schema
+    frame.loc[3, "flow"] = np.nan
+    with pytest.raises(DataError, match=r"frame lacks values: 1 of 'flow' \(first in row 3\)"):
+        datasets.from_dataframe(frame, **plant_log())
+    with pytest.raises(DataError, match="a frame of pandas, polars or Arrow, or columns by name; got list"):
+        datasets.from_dataframe([1, 2], **plant_log())
+
+
+def test_arrays_are_checked_as_files_are():
+    random = np.random.default_rng(0)
+    rows = {
+        "observations": random.normal(size=(6, 2)),
+        "actions": random.uniform(-1, 1, (6, 1)),
+        "rewards": np.arange(6.0),
+        "episodes": [0, 0, 0, 1, 1, 1],
+        "observation_names": ["pressure", "flow"],
+    }
+    log = datasets.from_arrays(**rows, action_low=-1, action_high=1)
+    assert log.episode_lengths().tolist() == [3, 3]
+    assert log.timeouts.sum() == 2
+    assert log.origin.schema.components == ("pressure", "flow")
+    ended = datasets.from_arrays(**rows, terminals=[0, 0, 1, 0, 0, 0], action_low=-1, action_high=1)
+    assert (ended.terminals.sum(), ended.timeouts.sum()) == (1, 1)
+    gap = rows["observations"].copy()
+    gap[2, 1] = np.nan
+    with pytest.raises(DataError, match="arrays: observations holds 1 NaN or infinite value, first nan in row 2"):
+        datasets.from_arrays(**{**rows, "observations": gap}, action_low=-1, action_high=1)
+    for change, message in (
+        ({"episodes": [0, 0, 1, 1, 0, 0]}, "the rows of an episode are not together"),
+        ({"observation_names": ["pressure"]}, r"1 names for observations of shape \(2,\)"),
+        ({"rewards": np.arange(5.0)}, "has 6 rows but rewards has 5"),
+    ):
+        with pytest.raises(DataError, match=message):
+            datasets.from_arrays(**{**rows, **change}, action_low=-1, action_high=1)
 
 
 def test_columns_that_cannot_be_told_apart_are_refused(tmp_path):
@@ -260,5 +344,5 @@ def test_a_text_that_is_not_utf_8_is_refused(encoding, tmp_path):
 
 
 def test_text_and_dates_where_numbers_belong_are_refused(tmp_path):
-    assert "'reward' holds string" in refusal(write_table(tmp_path, reward=["high", "low", "low"]))
+    assert "'reward' holds text" in refusal(write_table(tmp_path, reward=["high", "low", "low"]))
     assert "'reward'" in refusal(write_table(tmp_path, reward=["2026-01-01", "2026-01-02", "2026-01-03"]))

@@ -59,6 +59,26 @@ def out_of(run):
     return run.folder.parents[2]
 
 
+# Discrete actions.
+
+
+@pytest.mark.filterwarnings("ignore::ploff.utils.errors.PloffWarning")
+def test_discrete_actions_go_from_log_to_evaluation_and_explanation(tmp_path, capsys):
+    log = collect("CartPole-v1", transitions=200, seed=0)
+    given = {**TINY, **TINY_METRIC}
+    names = ["discrete-ploff", "bc"]
+    runs = ploff.compare(log, names, out=tmp_path / "run", settings=given, metric_steps=20, **BRIEF)
+    assert [run.method for run in runs] == ["discrete-ploff", "discrete-bc"]
+    assert all(len(run.returns) == 1 and run.returns[0] >= 1 for run in runs)
+    assert set(np.unique(runs[0].policy()(log.observations[:50]))) <= {0, 1}
+    cli.main(["explain", str(runs[0].folder), "--row", "5", "--count", "2"])
+    printed = capsys.readouterr().out
+    assert "probability" in printed
+    assert printed.count("100.0%") >= 1
+    with pytest.raises(PloffError, match=r"has observations \(4,\) and 2 discrete actions; the log has \(5,\) and 3"):
+        ploff.train(discrete_log(), "bc", out=tmp_path / "other", environment="CartPole-v1", **BRIEF)
+
+
 # What a run leaves.
 
 
@@ -451,7 +471,7 @@ def test_a_policy_that_was_never_evaluated_asks_where(near):
         (["sample", "--method", "bc", "--environment", "Pendulum-v1"], "Pendulum-v1 has observations (3,)"),
         (["sample", "--method", "bc", "--steps", "0"], "steps must be a whole number, at least 1"),
         (["sample", "--method", "bc", "--seeds", "0"], "at least one seed"),
-        (["discrete.npz", "--method", "bc"], "3 discrete actions; only continuous ones are supported"),
+        (["discrete.npz", "--method", "prdc"], "has 3 discrete actions, prdc learns no such; discrete-ploff, "),
         (["sample", "--metric", "nowhere/x", "--set", "metric.batch_size=3"], "batch_size must be even"),
         (["sample", "--metric", "nowhere/x"], "no learned metric in nowhere/x"),
     ],

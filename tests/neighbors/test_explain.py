@@ -107,6 +107,30 @@ def test_choices_are_explained_as_they_were_logged():
     assert all(item.action == data.actions[item.row] for item in explanation.evidence)
 
 
+def test_all_discrete_actions_of_a_state_are_compared():
+    data = log(space=ActionSpace.discrete(3))
+    scored = []
+
+    def scores(observations):
+        scored.append(observations)
+        return np.asarray([[0.5, -np.inf, 2.0]]), np.asarray([[0.25, 0.0, 0.75]])
+
+    explainer = plain(data, lambda observations: np.asarray([2]))
+    explainer.scores = scores
+    explanation = explainer.row(3)
+    assert [one.action for one in explanation.alternatives] == [0, 1, 2]
+    logged = int(data.actions[3])
+    distances = [one.distance for one in explanation.alternatives]
+    assert distances[logged] == pytest.approx(0, abs=1e-5)
+    assert distances[2] == pytest.approx(explanation.distance)
+    alone = [explainer.observation(data.observations[3], np.asarray(action)).distance for action in range(3)]
+    assert distances == pytest.approx(alone, abs=1e-5)
+    assert [one.score for one in explanation.alternatives] == [0.5, -np.inf, 2.0]
+    assert [one.probability for one in explanation.alternatives] == [0.25, 0.0, 0.75]
+    np.testing.assert_array_equal(scored[0][0], data.observations[3])
+    assert plain(log()).row(3).alternatives == []
+
+
 def test_a_row_outside_the_log_is_refused():
     with pytest.raises(PloffError, match="rows 0 to 119"):
         plain(log()).row(120)

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ploff.tasks import Family
+from ploff.transitions import Transitions
 from ploff.utils.config import structure_fields
-from ploff.utils.errors import UnknownNameError
+from ploff.utils.errors import PloffError, UnknownNameError
 
 DistanceKind = Literal["none", "learned", "l2"]
 
@@ -32,6 +33,8 @@ class Method:
     distance: DistanceKind = "none"
     paper: str = ""  # who published it
     relevance: bool = False  # whether it sees observations in the coordinates that matter, unless it is told otherwise
+    actions: Literal["box", "discrete"] = "box"
+    stands_for: str = ""  # the method for boxes whose place it takes where actions are discrete
 
     def config(self, *, paper: Family | None = None, **settings: Any) -> Any:
         """Makes the configuration.
@@ -94,8 +97,42 @@ METHODS = {
 }
 
 
+def _discrete(name: str, kind: str, paper: str, stands_for: str, distance: DistanceKind = "none") -> Method:
+    """A method for discrete actions; its module is what stands before any hyphen of its name."""
+    module, full_name = f"discrete.{name.split('-')[0]}", f"discrete-{name}"
+    return Method(full_name, module, kind, distance, paper, actions="discrete", stands_for=stands_for)
+
+
+DISCRETE_METHODS = {
+    method.name: method
+    for method in (
+        _discrete("ploff", "PloffConfig", "Dadashi et al., 2021, for choices", "ploff", "learned"),
+        _discrete("ploff-l2", "PloffConfig", "the same with distances in plain L2", "ploff-l2", "l2"),
+        _discrete("dqn", "DQNConfig", "van Hasselt et al., 2016: no bonus", "td3-off"),
+        _discrete("bc", "BCConfig", "behavioral cloning", "bc"),
+        _discrete("bcq", "BCQConfig", "Fujimoto et al., 2019", "bcq"),
+        _discrete("cql", "CQLConfig", "Kumar et al., 2020", "cql"),
+        _discrete("iql", "IQLConfig", "Kostrikov, Nair and Levine, 2022", "iql"),
+    )
+}
+
+
 def get_method(name: str) -> Method:
     """The method of that name."""
-    if name not in METHODS:
-        raise UnknownNameError("method", name, METHODS)
-    return METHODS[name]
+    known = METHODS | DISCRETE_METHODS
+    if name not in known:
+        raise UnknownNameError("method", name, known)
+    return known[name]
+
+
+def method_for(name: str, data: Transitions) -> Method:
+    """The method of that name for a log's actions: where they are discrete, the one that stands for it."""
+    method, kind = get_method(name), data.action_space.kind
+    if method.actions == kind:
+        return method
+    own = DISCRETE_METHODS if kind == "discrete" else METHODS
+    found = next((other for other in own.values() if name in (other.stands_for, f"discrete-{other.name}")), None)
+    if found is None:
+        what = f"{data.action_space.n} discrete actions" if kind == "discrete" else "continuous actions"
+        raise PloffError(f"{data.origin.name} has {what}, {name} learns no such; {', '.join(own)} do")
+    return found

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float16, Int, PRNGKeyArray
 
 from ploff import neighbors
+from ploff.legal_actions import legal_mask
 from ploff.neighbors import DataDistance
 from ploff.transitions import UNKNOWN, Batch, Transitions
 from ploff.utils.errors import PloffError
@@ -65,18 +66,26 @@ class OfflineDataset(eqx.Module):
     data: Transitions  # on the device
     rows: Int[Array, "K"]  # that have a temporal-difference target
     distances: DistanceStats | None = None
+    legal: Bool[Array, "M n"] | None = None  # by state; None where every action is
 
     @classmethod
-    def of(cls, data: Transitions, distances: DistanceStats | None = None) -> "OfflineDataset":
-        """A dataset over all rows with a target; `data` is in the units to be trained in."""
-        if data.action_space.kind != "box":
-            raise PloffError(
-                f"{data.origin.name} has {data.action_space.n} discrete actions; only continuous ones are supported"
-            )
+    def of(
+        cls, data: Transitions, distances: DistanceStats | None = None, legal: np.ndarray | None = None
+    ) -> "OfflineDataset":
+        """A dataset over all rows with a target.
+
+        Args:
+          data: the log, in the units to be trained in.
+          distances: for methods that ask for them.
+          legal: which discrete actions are legal in each state; by default as the log's infos have it.
+        """
         rows = data.rows_with_target()
         if not len(rows):
             raise PloffError(f"{data.origin.name} has no transition with a terminal or a known successor to learn from")
-        return cls(data.to_device(), jnp.asarray(rows, jnp.int32), distances)
+        mask = legal_mask(data) if legal is None else legal
+        return cls(
+            data.to_device(), jnp.asarray(rows, jnp.int32), distances, None if mask is None else jnp.asarray(mask)
+        )
 
     def without_episodes(self, episodes: Int[np.ndarray, "H"]) -> "OfflineDataset":
         """The same dataset, whose rows of these episodes are never sampled."""
@@ -96,6 +105,10 @@ class OfflineDataset(eqx.Module):
         """The rows of the states that followed; the state itself where none is known."""
         successors = jnp.asarray(self.data.successors)[rows]
         return jnp.where(successors == UNKNOWN, rows, successors)
+
+    def legal_actions(self, rows: Int[Array, "B"]) -> Bool[Array, "B n"] | None:
+        """Which actions are legal in states of the log, by row; None where all are."""
+        return None if self.legal is None else self.legal[rows]
 
     def logged_actions(self, states: Int[Array, "B"]) -> tuple[Float[Array, "B A"], Bool[Array, "B"]]:
         """The actions that were taken in these states, and whether there are any: none after an episode's last."""

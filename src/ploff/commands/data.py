@@ -1,16 +1,18 @@
 """`ploff data`: what data there is, what is in it, and how to change its format."""
 
 import dataclasses
-import itertools
 import pathlib
+import shlex
 from typing import Annotated, Any, Literal
 
 import tyro
 
 from ploff.commands import Unset
+from ploff.commands.reading import Reading, first_of
 
 Format = Literal["d4rl", "minari", "npz", "parquet", "csv"]
 Name = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+Names = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="NAME")]
 Target = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
 Environment = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENVIRONMENT")]
 
@@ -33,48 +35,56 @@ class List:
         _print(table)
 
 
-@dataclasses.dataclass(kw_only=True)
-class Reading:
-    """What a file may leave open."""
-
-    horizon: Unset[int] = None
-    """Steps after which an episode was cut, where the file does not mark it."""
-    action_low: Unset[tuple[float, ...]] = None
-    """Lower bounds of the actions, one for all dimensions or one for each."""
-    action_high: Unset[tuple[float, ...]] = None
-    """Upper bounds of the actions."""
-    choices: Unset[int] = None
-    """Number of actions, where they are discrete."""
-    columns: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
-    """Columns of a table, as in observations=speed,angle actions=force."""
-
-    def options(self) -> dict[str, Any]:
-        """Keywords for `ploff.datasets.load`."""
-        from ploff.utils.errors import DataError
-
-        chosen = {}
-        for column in itertools.chain(*self.columns):
-            field, equals, names = column.partition("=")
-            if not equals:
-                raise DataError(f"--columns takes FIELD=NAME,NAME…, got {column!r}")
-            chosen[field] = names.split(",")
-        fields = [field.name for field in dataclasses.fields(Reading)]
-        return {field: getattr(self, field) for field in fields} | {"columns": chosen}
-
-
 @dataclasses.dataclass
 class Show(Reading):
-    """Say what is in a dataset: sizes, ranges, episodes, ends, score, oddities."""
+    """Say what is in a dataset; of tables, propose what columns are."""
 
-    name: Name
-    """A file, a Minari folder, or a name that `ploff data list` shows."""
+    name: Names
+    """A file, a Minari folder, or a name that `ploff data list` shows; of tables also several, a glob or a folder."""
     format: Unset[Format] = None
     """The file's format, if it does not show it."""
     environment: Unset[str] = None
     """Where a policy is to be tried."""
+    write: Unset[pathlib.Path] = None
+    """Write a table's proposal into this file, to be changed and given to --table."""
 
     def run(self) -> None:
-        """Prints a card."""
+        """Prints a card; of a table, what its columns are or may be, and the command that says so."""
+        from ploff.datasets import proposal
+        from ploff.utils.errors import DataError
+
+        first, options = first_of(self.name), self.options(self.name[1:])
+        if self.format in (None, "parquet", "csv") and proposal.is_table(self.name):
+            self._propose(options)
+            return
+        if self.write is not None:
+            raise DataError(f"{first} is no table: there are no columns to write")
+        self._show_card(options)
+
+    def _propose(self, options: dict[str, Any]) -> None:
+        """Prints the columns, the card of what they make, and the command that takes them so."""
+        from ploff.datasets import proposal
+        from ploff.datasets.assemble import Options
+
+        read = Options.of(**options)
+        given = {name: options[name] for name in ("horizon", "action_low", "action_high", "choices") if name in options}
+        proposed = proposal.propose(self.name, read.columns, read.table, given)
+        _print(_columns_table(proposed))
+        for question in proposed.open:
+            _print(f"open: {question}")
+        if not proposed.open:
+            self._show_card({**proposed.reading, **options})
+        if self.write is not None:
+            from ploff.utils.files import atomic_write
+
+            with atomic_write(self.write) as partial:
+                partial.write_text(proposed.toml())
+            words = ["ploff", "train", *self.name, "--out", "run", "--table", str(self.write)]
+            _print(f"\nto train so (after changing {self.write}, if need be):\n{shlex.join(words)}")
+            return
+        _print(f"\nto train so (change what is wrong; --write columns.toml makes a file of it):\n{proposed.command()}")
+
+    def _show_card(self, options: dict[str, Any]) -> None:
         import warnings
 
         from rich.table import Table
@@ -85,7 +95,7 @@ class Show(Reading):
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PloffWarning)
-            transitions = load(self.name, format=self.format, environment=self.environment, **self.options())
+            transitions = load(self.name[0], format=self.format, environment=self.environment, **options)
         card = Table.grid(padding=(0, 2))
         for label, text in summary(transitions):
             card.add_row(label, text)
@@ -93,6 +103,16 @@ class Show(Reading):
             card.add_row("warning", str(warning.message))
         _print(transitions.origin.name)
         _print(card)
+
+
+def _columns_table(proposed: Any) -> Any:
+    from rich.table import Table
+
+    table = Table("column", "type", "range", "missing", "proposed as", "", box=None, pad_edge=False)
+    for card in proposed.cards:
+        missing = f"{card.missing:.1%}" if card.missing else ""
+        table.add_row(card.name, card.type, card.range, missing, card.role, card.note)
+    return table
 
 
 @dataclasses.dataclass
@@ -272,7 +292,7 @@ class Distract(Reading):
 
 @dataclasses.dataclass
 class Data:
-    """Look at, convert, collect and distract logged transitions; say which of their columns matter."""
+    """Look at, convert, collect and distract logs; say which of their columns matter."""
 
     command: tyro.conf.OmitSubcommandPrefixes[
         Annotated[List, tyro.conf.subcommand("list")]

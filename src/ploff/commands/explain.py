@@ -40,20 +40,26 @@ class Explain:
         else:
             assert self.observation is not None
             explanation = explainer.observation(*read_observation(self.observation, data), count=self.count)
-        _print(explanation, gate)
+        _print(explanation, data.origin.schema, gate)
 
 
-def _print(explanation, gate) -> None:
+def _print(explanation, schema, gate) -> None:
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False)
-    console.print(f"{explanation.origin} action: {_vector(explanation.action)}")
+    if schema is not None:
+        values = zip(schema.components, explanation.observation.ravel(), strict=True)
+        console.print(f"observation: {', '.join(f'{name} {value:.4g}' for name, value in values)}", markup=False)
+    called = f" ({', '.join(schema.actions)})" if schema is not None and schema.actions else ""
+    console.print(f"{explanation.origin} action{called}: {_vector(explanation.action)}")
     relative = explanation.distance / explanation.median_nn_distance
     console.print(
         f"distance to the data: {explanation.distance:.4g} ({relative:.2f} of the median between logged neighbors), "
         f"percentile {explanation.percentile:.1f} of the log's own distances ({explanation.sampled:,} logged pairs)"
     )
+    if explanation.alternatives:
+        console.print(_alternatives_table(explanation, schema))
     if gate is not None:
         inside = "outside of" if gate.outside(explanation.distance) else "inside of"
         console.print(f"{inside} the evidence: 5% of logged actions are beyond {gate.threshold():.4g}")
@@ -62,6 +68,20 @@ def _print(explanation, gate) -> None:
         numbers = (f"{item.row}", f"{item.episode}", f"{item.step}")
         table.add_row(*numbers, _vector(item.action), f"{item.reward:.4g}", f"{item.distance:.4g}")
     console.print(table)
+
+
+def _alternatives_table(explanation, schema):
+    """All actions of the state, side by side."""
+    from rich.table import Table
+
+    names = schema.choices if schema is not None else ()
+    table = Table("action", "", "distance", "percentile", "score", "probability", box=None, pad_edge=False)
+    for one in explanation.alternatives:
+        mark = "*" if one.action == int(explanation.action) else ""
+        scored = ("", "") if one.score is None else (f"{one.score:.4g}", f"{one.probability:.1%}")
+        called = f"{one.action} {names[one.action]}" if names else f"{one.action}"
+        table.add_row(called, mark, f"{one.distance:.4g}", f"{one.percentile:.1f}", *scored)
+    return table
 
 
 def _vector(action) -> str:

@@ -24,11 +24,12 @@ class Methods:
         from rich.table import Table
 
         from ploff.agents import METHODS, get_method
+        from ploff.agents.base import DISCRETE_METHODS
 
         console = Console(highlight=False, markup=False)
         if self.name is None:
             table = Table("method", "paper", "needs", box=None, pad_edge=False)
-            for method in METHODS.values():
+            for method in (*METHODS.values(), *DISCRETE_METHODS.values()):
                 table.add_row(method.name, method.paper, NEEDS[method.distance])
             console.print(table)
             console.print("\n`ploff methods NAME` lists a method's settings; `ploff train --set` changes them.")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ploff.commands import SWITCH, Switch, Unset
-from ploff.commands.data import Reading
+from ploff.commands.reading import Reading
 
 
 @dataclasses.dataclass
@@ -59,7 +59,7 @@ class Metric(Reading):
             from ploff.report.figures.metric import draw_metric_figures
 
             data = datasets.load(self.dataset, **self.options())
-            names = datasets.column_names(self.dataset, **self.options())
+            names = datasets.column_names(data)
             for path in draw_metric_figures(learned, data, folder, names):
                 say(f"wrote {path}")
         say(learned.summary())

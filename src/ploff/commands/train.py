@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 import tyro
 
 from ploff.commands import SWITCH, Switch, Unset
-from ploff.commands.data import Reading
+from ploff.commands.reading import Reading, first_of
 
 
 @dataclasses.dataclass
 class Train(Reading):
     """Train a policy on a log. Run again with the same --out, it resumes."""
 
-    dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
-    """A file, or a name that `ploff data list` shows."""
+    dataset: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+    """A file, or a name that `ploff data list` shows; of tables also several, a glob or a folder."""
     out: pathlib.Path
     """Folder of results; it is made if it is not there."""
     method: str = "ploff"
@@ -64,13 +64,13 @@ class Train(Reading):
 
         options = {name: getattr(self, name) for name in SAME_NAMES}
         runs = compare(
-            self.dataset,
+            first_of(self.dataset),
             self.method.split(","),
             out=self.out,
             settings=read_assignments(one for several in self.set for one in several),
             seeds=range(self.first_seed, self.first_seed + self.seeds),
             relevance=SWITCH[self.relevance],
-            reading=self.options(),
+            reading=self.options(self.dataset[1:]),
             **options,
         )
         Console(highlight=False).print(summary_table(runs))

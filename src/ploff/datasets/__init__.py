@@ -12,14 +12,16 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ploff.datasets import validate
+from ploff.datasets import table_files, validate
 from ploff.datasets.assemble import Options
 from ploff.datasets.catalog import Entry, find_file, list_datasets, minari_id, paper_name, where_to_put
 from ploff.transitions import Transitions
 from ploff.utils.errors import DataError, UnknownNameError
 from ploff.utils.files import atomic_write
 
-__all__ = ["Entry", "check_target", "convert", "is_place", "list_datasets", "load", "save"]
+__all__ = [
+    "Entry", "check_target", "convert", "from_arrays", "from_dataframe", "is_place", "list_datasets", "load", "save",
+]  # fmt: skip
 
 MODULES = {"d4rl": "d4rl", "minari": "minari", "npz": "npz", "parquet": "table", "csv": "table"}
 SUFFIXES = {".hdf5": "d4rl", ".h5": "d4rl", ".npz": "npz", ".parquet": "parquet", ".csv": "csv"}
@@ -38,6 +40,7 @@ def load(
     choices: int | None = None,
     environment: str | None = None,
     columns: Mapping[str, Sequence[str]] | None = None,
+    **table: Any,
 ) -> Transitions:
     """Reads a dataset and checks it.
 
@@ -51,22 +54,84 @@ def load(
       choices: number of actions, where they are choices.
       environment: where a policy is to be tried, for files that do not say.
       columns: a table's columns by field, {"observations": ["speed", "angle"], …}, if not by convention.
+      **table: what else there is to say of a table: more, reward, ignore, categorical, missing, gap, delimiter,
+        decimal; see `ploff.datasets.columns.TableOptions`.
     """
-    options = Options(
+    options = Options.of(
         infos=infos,
         horizon=horizon,
         action_low=action_low,
         action_high=action_high,
         choices=choices,
         environment=environment,
-        columns=columns or {},
+        columns=columns,
+        **table,
     )
     if str(name) == "sample":
+        _refuse_table_options("sample", "npz", options)
         with importlib.resources.as_file(importlib.resources.files(__name__) / "sample.npz") as path:
             return _module("npz").read(path, options)
     path = _locate(str(name), format)
-    with validate.reading(str(path)):
-        return _module(format or format_of(path)).read(path, options)
+    found = format or format_of(path)
+    _refuse_table_options(str(path), found, options)
+    module = _module(found)
+    with validate.reading(str(path), *_files_of(path, found, options)):
+        return module.read(path, options)
+
+
+def _files_of(path: pathlib.Path, format: str, options: Options) -> list[str]:
+    """The files that are read with or in place of a path, by which a message may call it, too."""
+    if MODULES.get(format) != "table" or not (options.table.more or table_files.is_collection(path)):
+        return []
+    return [str(file) for file in table_files.find_table_files([path, *options.table.more])]
+
+
+def _refuse_table_options(name: str, format: str, options: Options) -> None:
+    if options.table.given() and MODULES.get(format) != "table":
+        raise DataError(f"{name} is no table: {options.table.given()[0]} is an option of tables alone")
+
+
+def from_arrays(
+    *,
+    observations: Any,
+    actions: Any,
+    rewards: Any,
+    terminals: Any = None,
+    timeouts: Any = None,
+    episodes: Any = None,
+    next_observations: Any = None,
+    observation_names: Sequence[str] | None = None,
+    name: str = "arrays",
+    **reading: Any,
+) -> Transitions:
+    """Transitions from arrays in memory with one row per step, checked as a file's are.
+
+    Args:
+      observations, actions, rewards: one row per step; whole numbers as actions are choices.
+      terminals, timeouts: where the process ended, and where the recording was cut.
+      episodes: a number or name per row; where it changes and the step is not terminal, the recording was cut.
+      next_observations: the states that followed, where they were logged.
+      observation_names: what the numbers of an observation are called.
+      name: what messages call the data.
+      **reading: keywords of `load`: horizon, action_low, action_high, choices, environment.
+    """
+    content = {
+        "observations": observations, "actions": actions, "rewards": rewards, "terminals": terminals,
+        "timeouts": timeouts, "episodes": episodes, "next_observations": next_observations,
+        "observation_names": observation_names,
+    }  # fmt: skip
+    return _module("npz").from_named_arrays(name, content, Options.of(**reading))
+
+
+def from_dataframe(frame: Any, *, name: str = "frame", **reading: Any) -> Transitions:
+    """Transitions from a frame of pandas, polars or Arrow with one row per step, checked as a file is.
+
+    Args:
+      frame: anything that speaks Arrow's interface, or columns by name.
+      name: what messages call it.
+      **reading: keywords of `load`: columns, reward, missing, gap, action_low, ….
+    """
+    return _module("csv").from_dataframe(frame, name=name, **reading)
 
 
 def save(
@@ -122,17 +187,10 @@ def check_target(
     return place, format
 
 
-def column_names(source: str | os.PathLike[str], **reading: Any) -> dict[str, list[str]]:
-    """What a table calls the numbers of each field; empty for data that is no table.
-
-    Args:
-      source: as for `load`.
-      **reading: keywords of `load`, of which `format` and `columns` count.
-    """
-    path, tables = pathlib.Path(source), ("csv", "parquet")
-    if not path.is_file() or (reading.get("format") or format_of(path)) not in tables:
-        return {}
-    return _module("parquet").column_names(path, Options(columns=reading.get("columns") or {}))
+def column_names(data: Transitions) -> dict[str, list[str]]:
+    """What a table calls the numbers of observations and actions; empty for data that is no table."""
+    schema = data.origin.schema
+    return {} if schema is None else {"observations": list(schema.components), "actions": list(schema.actions)}
 
 
 def format_of(path: pathlib.Path) -> str:
@@ -141,9 +199,13 @@ def format_of(path: pathlib.Path) -> str:
 
     if path.is_dir() and minari.is_dataset(path):
         return "minari"
+    if table_files.is_collection(path):
+        return table_files.format_by_name(table_files.find_table_files([path])[0]) or "parquet"
     validate.check_file(path)
     with open(path, "rb") as file:
         beginning = file.read(8)
+    if table_files.format_by_name(path) == "csv" and path.suffix.lower() not in SUFFIXES:
+        return "csv"  # tabs, or compressed
     content = next((kind for magic, kind in BEGINNINGS.items() if beginning.startswith(magic)), None)
     named = SUFFIXES.get(path.suffix.lower())
     if named is None and content is None:
@@ -163,7 +225,7 @@ def is_place(path: pathlib.Path) -> bool:
     """Whether a dataset lies there; the folder of a run may be called like its dataset."""
     from ploff.datasets import minari
 
-    return path.is_file() or minari.is_dataset(path)
+    return path.is_file() or minari.is_dataset(path) or table_files.is_collection(path)
 
 
 def _locate(name: str, format: str | None) -> pathlib.Path:
@@ -181,7 +243,7 @@ def _locate(name: str, format: str | None) -> pathlib.Path:
         return found
     if name in minari.local():
         return minari.root() / name
-    if path.suffix.lower() in SUFFIXES or path.exists():
+    if path.suffix.lower() in SUFFIXES or table_files.format_by_name(path) or path.exists():
         validate.check_file(path)
     if minari.may_be_served(name):
         return minari.download(name)

@@ -10,8 +10,9 @@ import numpy as np
 from ploff import tasks
 from ploff.actions import ActionSpace
 from ploff.datasets import validate
+from ploff.datasets.columns import TableOptions
 from ploff.transitions import UNKNOWN, Origin, Transitions
-from ploff.utils.config import structure
+from ploff.utils.config import structure, structure_fields
 from ploff.utils.errors import DataError
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
@@ -34,6 +35,16 @@ class Options:
     choices: int | None = None  # number of actions, where they are choices
     environment: str | None = None  # where a policy is to be tried, if the file does not say
     columns: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)  # a table's, by field
+    table: TableOptions = TableOptions()  # noqa: RUF009 - frozen
+
+    @classmethod
+    def of(cls, *, columns: Mapping[str, Sequence[str]] | None = None, **reading: Any) -> "Options":
+        """Options from the keywords of `ploff.load`, those of tables among them."""
+        own = {field.name for field in dataclasses.fields(cls)} - {"table"}
+        said = {name: value for name, value in reading.items() if name not in own}
+        table = TableOptions(**structure_fields(TableOptions, said, "option of tables"))
+        given = {name: value for name, value in reading.items() if name in own}
+        return cls(columns=columns or {}, table=table, **given)
 
     def __post_init__(self):
         if self.horizon is not None and self.horizon < 1:

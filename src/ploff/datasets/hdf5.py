@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
-from h5py import h5o
+from h5py import h5o  # pyright: ignore[reportAttributeAccessIssue] - compiled, without types
 
 from ploff.datasets.validate import refuse_larger
 from ploff.utils.cores import available_cores

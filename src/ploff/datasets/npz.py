@@ -6,11 +6,12 @@ ploff's hold the container as it is: every state once in `observations`, the row
 `timeouts`.
 """
 
+import dataclasses
 import math
 import pathlib
 import zipfile
 import zlib
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -25,10 +26,12 @@ from ploff.datasets.assemble import (
     describe,
     read_description,
 )
+from ploff.legal_actions import MASK
+from ploff.schema import Feature, Schema
 from ploff.transitions import UNKNOWN, Transitions
 from ploff.utils.errors import DataError, PloffError
 
-READ = (*FIELDS, "successors", "ploff")
+READ = (*FIELDS, "successors", "ploff", f"infos/{MASK}")
 
 
 def read(path: pathlib.Path, options: Options) -> Transitions:
@@ -104,6 +107,28 @@ def from_arrays(source: str, name: str, content: dict[str, np.ndarray], options:
         arrays["observations"] = states[: len(arrays["rewards"])]
         rows.next_observations, rows.known = states[successors], successors != UNKNOWN
     return assemble(rows, options)
+
+
+def from_named_arrays(name: str, content: dict[str, Any], options: Options) -> Transitions:
+    """Transitions from arrays in memory, checked as a file's are; `episodes` and `observation_names` may be there."""
+    given = {key: np.asarray(values) for key, values in content.items() if values is not None}
+    names, episodes = given.pop("observation_names", None), given.pop("episodes", None)
+    validate.check_present(name, ("observations", "actions", "rewards"), given)
+    given.setdefault("terminals", np.zeros(len(given["rewards"]), bool))
+    if episodes is not None:
+        ends = np.append(episodes[1:] != episodes[:-1], True)
+        validate.check_shapes(name, {"rewards": given["rewards"], "episodes": episodes})
+        if len(np.unique(episodes)) < ends.sum():
+            raise DataError(f"{name}: the rows of an episode are not together; sort by episodes")
+        cut = ends & ~np.asarray(given["terminals"], bool).reshape(-1)
+        given["timeouts"] = cut | np.asarray(given.get("timeouts", cut), bool).reshape(-1)
+    transitions = from_arrays(name, name, given, options)
+    if names is None:
+        return transitions
+    if transitions.observation_shape != (len(names),):
+        raise DataError(f"{name}: {len(names)} names for observations of shape {transitions.observation_shape}")
+    schema = Schema(features=tuple(Feature(name=str(one)) for one in names))
+    return dataclasses.replace(transitions, origin=dataclasses.replace(transitions.origin, schema=schema))
 
 
 def write(transitions: Transitions, path: pathlib.Path) -> None:

@@ -57,15 +57,21 @@ def check_file(path: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def reading(source: str) -> Iterator[None]:
-    """Turns whatever goes wrong between a file's bytes and transitions into a fault of the file, in one line."""
+def reading(source: str, *parts: str) -> Iterator[None]:
+    """Turns whatever goes wrong between a file's bytes and transitions into a fault of the file, in one line.
+
+    Args:
+      source: how messages call what is read.
+      parts: files of which it consists; a message that names one of these needs no other name.
+    """
     try:
         yield
     except PloffError as error:
         text = " ".join(str(error).split())
-        if text == str(error) and source in text:
+        named = any(name in text for name in (source, *parts))
+        if text == str(error) and named:
             raise
-        raise DataError(text if source in text else f"{source}: {text}") from error
+        raise DataError(text if named else f"{source}: {text}") from error
     except (Warning, FileNotFoundError, PermissionError, ModuleNotFoundError):
         raise
     except UnicodeDecodeError as error:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from ploff import environments
+from ploff.actions import ActionSpace
 from ploff.environments import registry
 from ploff.environments.env_cache import cached_envs
 from ploff.transitions import Transitions
@@ -72,8 +73,15 @@ def _check_fit(data: Transitions, env: EvalEnv) -> None:
     """Makes the environment once: it must be there, and have the log's observations and actions."""
     with cached_envs(1, env.environment, env.physics, env.options) as (made,):
         shape, space = made.observation_space.shape, environments.action_space_of(made)
-    if shape != data.observation_shape or space.width != data.action_space.width or space.kind != "box":
+    if shape != data.observation_shape or (space.kind, space.width) != (
+        data.action_space.kind,
+        data.action_space.width,
+    ):
         raise PloffError(
-            f"{env.environment} has observations {shape} and {space.width} actions; the log has "
-            f"{data.observation_shape} and {data.action_space.width}"
+            f"{env.environment} has observations {shape} and {_described(space)} actions; the log has "
+            f"{data.observation_shape} and {_described(data.action_space)}"
         )
+
+
+def _described(space: ActionSpace) -> str:
+    return f"{space.width} discrete" if space.kind == "discrete" else f"{space.width}"

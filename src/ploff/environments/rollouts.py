@@ -23,12 +23,13 @@ import jax
 import numpy as np
 
 from ploff.environments.stepper import ThreadedStepper
+from ploff.legal_actions import MASK
 from ploff.utils import interrupts
 from ploff.utils.cores import available_cores
 from ploff.utils.errors import PloffError
 
 ROWS = 16
-Policy = Callable[[Any], Any]
+Policy = Callable[..., Any]
 
 
 @dataclasses.dataclass(eq=False)
@@ -70,7 +71,7 @@ def run_episodes(
             for lane in running:
                 observations[lane.row] = lane.observation
             interrupts.check()
-            actions = act(observations)
+            actions = act(observations, _legal_actions(running, envs[0]))
             for lane in running:
                 lane.action = actions[lane.row]
             stepper.step_all(running)
@@ -78,6 +79,17 @@ def run_episodes(
                 running.remove(lane)
                 idle.append(lane)
                 yield lane.episode
+
+
+def _legal_actions(running: "list[_EnvSlot]", env: gym.Env) -> np.ndarray | None:
+    """Which actions are legal in each row, where the environment says so in its info; None where it does not."""
+    if not isinstance(env.action_space, gym.spaces.Discrete) or not any(lane.legal is not None for lane in running):
+        return None
+    legal = np.ones((ROWS, int(env.action_space.n)), bool)
+    for lane in running:
+        if lane.legal is not None:
+            legal[lane.row] = lane.legal
+    return legal
 
 
 def _next_with_free_row(pending: deque[int], running: "list[_EnvSlot]") -> int | None:
@@ -99,6 +111,7 @@ class _EnvSlot:
         self.dtype = np.dtype(np.float32) if np.issubdtype(space.dtype, np.floating) else space.dtype
         self.observation: Any = None
         self.action: Any = None
+        self.legal: Any = None  # a mask over discrete actions
         self.episode: Episode
         self._over = False
         self._failure: Exception | None = None
@@ -110,7 +123,8 @@ class _EnvSlot:
     def begin(self, number: int, seed: int) -> None:
         self.episode, self._over = Episode(number, int(seed)), False
         try:
-            self.observation, _ = self.env.reset(seed=int(seed))
+            self.observation, info = self.env.reset(seed=int(seed))
+            self.legal = info.get(MASK)
         except Exception as error:
             raise self._explained("reset", error) from error
         if self._keep:
@@ -119,7 +133,8 @@ class _EnvSlot:
     def step(self) -> None:
         """One step, on whichever thread; a failure is kept for `finished` to raise."""
         try:
-            self.observation, reward, terminal, cut, _ = self.env.step(self.action)
+            self.observation, reward, terminal, cut, info = self.env.step(self.action)
+            self.legal = info.get(MASK)
             self.episode.rewards.append(float(reward))
             self.episode.terminal, self._over = bool(terminal), bool(terminal or cut)
             if self._keep:
@@ -145,13 +160,13 @@ def _extra_threads(lanes: "list[_EnvSlot]") -> int:
     return min(len(lanes), len(available_cores())) - 1 if simulates else 0
 
 
-def _batched(policy: Policy, env: gym.Env) -> Callable[[np.ndarray], np.ndarray]:
-    """The policy as a function from observations to valid actions, both NumPy arrays of ROWS rows."""
+def _batched(policy: Policy, env: gym.Env) -> Callable[[np.ndarray, np.ndarray | None], np.ndarray]:
+    """The policy as a function from observations, and a mask if there is one, to valid actions of ROWS rows."""
     space, call = env.action_space, compiled(policy)
     if isinstance(space, gym.spaces.Discrete):
-        return lambda observations: _choices(call(observations), space)
+        return lambda observations, legal: _choices(call(*_arguments(observations, legal)), space, legal)
     if isinstance(space, gym.spaces.Box):
-        return lambda observations: _in_box(call(observations), space)
+        return lambda observations, _: _in_box(call(observations), space)
     raise PloffError(f"actions must lie in a box or be one of n choices; this environment has {space}")
 
 
@@ -165,10 +180,14 @@ def _in_box(actions: Any, space: gym.spaces.Box) -> np.ndarray:
     return actions.astype(space.dtype or np.float32).clip(space.low, space.high)
 
 
-def _choices(actions: Any, space: gym.spaces.Discrete) -> np.ndarray:
+def _arguments(observations: np.ndarray, legal: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    return (observations,) if legal is None else (observations, legal)
+
+
+def _choices(actions: Any, space: gym.spaces.Discrete, legal: np.ndarray | None = None) -> np.ndarray:
     actions = np.asarray(actions)
     if actions.shape == (ROWS, int(space.n)):
-        actions = actions.argmax(axis=1)
+        actions = (actions if legal is None else np.where(legal, actions, -np.inf)).argmax(axis=1)
     if actions.shape != (ROWS,):
         raise PloffError(f"the policy must return {ROWS} choices or {ROWS} x {space.n} scores, got {actions.shape}")
     return actions.astype(space.dtype or np.int64) + space.start
@@ -187,8 +206,8 @@ def compiled(policy: Policy) -> Policy:
 
 
 @eqx.filter_jit
-def _call(policy: Policy, observations: Any) -> Any:
-    return policy(observations)
+def _call(policy: Policy, *arguments: Any) -> Any:
+    return policy(*arguments)
 
 
 class _JitIfJax:
@@ -197,15 +216,15 @@ class _JitIfJax:
     def __init__(self, policy: Policy):
         self._policy, self._call, self._known = policy, policy, False
 
-    def __call__(self, observations: np.ndarray) -> Any:
+    def __call__(self, *arguments: np.ndarray) -> Any:
         if self._known:
-            return self._call(observations)
-        self._known, actions = True, self._policy(observations)
+            return self._call(*arguments)
+        self._known, actions = True, self._policy(*arguments)
         if not isinstance(actions, jax.Array):
             return actions
         self._call = jax.jit(self._policy)
         try:
-            return self._call(observations)
+            return self._call(*arguments)
         except jax.errors.JAXTypeError:  # Python's own control flow on JAX's values
             self._call = self._policy
             return actions

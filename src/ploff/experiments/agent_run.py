@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from ploff.agents import get_method
+from ploff.agents.base import method_for
 from ploff.agents.dataset import DistanceStats, OfflineDataset
 from ploff.agents.policy import Policy, save_policy
 from ploff.environments.eval_env import EvalEnv
@@ -24,6 +25,7 @@ from ploff.experiments.config import AgentTraining
 from ploff.experiments.run_folder import CHECKPOINT, CONFIG, POLICY, SeedResult, selected_step, versions
 from ploff.experiments.selection import keep_policy, select_policy
 from ploff.judging.judged_log import held_out_episodes
+from ploff.legal_actions import legal_mask
 from ploff.neighbors import DataDistance, load_table
 from ploff.training.checkpoint import load_header, refuse_difference
 from ploff.training.loggers import Logger, open_logger
@@ -79,7 +81,9 @@ def train_agent(job: AgentJob) -> Generator[Progress, None, SeedResult]:
     def refuse() -> None:
         raise PloffError(f"another process is training in {job.folder}; wait for it, or choose another --out")
 
-    method, training = get_method(job.method), structure(AgentTraining, job.training, "training")
+    method, training = method_for(job.method, job.data), structure(AgentTraining, job.training, "training")
+    if method.name != job.method:
+        raise PloffError(f"{job.data.origin.name} has other actions than {job.method} takes; name {method.name}")
     config = method.config(**job.settings)
     with files.locked(job.folder / ".lock", when_taken=refuse), contextlib.ExitStack() as stack:
         _check_same_run(job, training)
@@ -121,14 +125,15 @@ def train_agent(job: AgentJob) -> Generator[Progress, None, SeedResult]:
 def build_dataset(job: AgentJob, reward_scale: Any) -> OfflineDataset:
     """The log as an agent learns from it, with distances where its method asks for them."""
     device = job.data.with_scaled_rewards(reward_scale).to_device()
+    legal = legal_mask(job.data)  # what is on the device has no infos
     kept = held_out_episodes(job.data, job.training.get("hold_out", 0.0))
     if job.embedded is None:
-        return OfflineDataset.of(device).without_episodes(kept)
+        return OfflineDataset.of(device, legal=legal).without_episodes(kept)
     table = load_table(job.embedded.table, job.embedded.key)
     normalizer = job.embedded.data.to_device().observation_normalizer
     shared = dataclasses.replace(device, observation_normalizer=normalizer)
     distance = DataDistance.init(job.embedded.metric, shared, np.asarray(table.rows))
-    return OfflineDataset.of(device, DistanceStats.of(distance)).without_episodes(kept)
+    return OfflineDataset.of(device, DistanceStats.of(distance), legal).without_episodes(kept)
 
 
 def write_config(job: AgentJob, arguments: dict[str, Any], note: dict[str, Any], **places: pathlib.Path | None) -> None:

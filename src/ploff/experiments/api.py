@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from ploff import datasets, tasks
+from ploff.agents.base import method_for
 from ploff.environments import Physics, registry
 from ploff.environments.eval_env import EvalEnv, find_eval_env
 from ploff.environments.evaluation import Evaluation
@@ -145,7 +146,8 @@ def compare(
     plan = make_plan(suite)  # what is wrong with it is said before anything is done
     run_folder.refuse_other_version(out)
     data = dataset if isinstance(dataset, Transitions) else datasets.load(dataset, **suite.reading)
-    _check_actions(data)
+    suite = _with_methods_for(suite, data, quiet)
+    plan = make_plan(suite)
     if metric is not None:
         suite = _with_metric_from(suite, pathlib.Path(metric), data)
     env = find_eval_env(data, environment, physics)
@@ -277,11 +279,15 @@ def dataset_name(dataset: Path | Transitions, out: pathlib.Path) -> str:
     return absolute_name(dataset)
 
 
-def _check_actions(data: Transitions) -> None:
-    if data.action_space.kind != "box":
-        raise PloffError(
-            f"{data.origin.name} has {data.action_space.n} discrete actions; only continuous ones are supported"
-        )
+def _with_methods_for(suite: Suite, data: Transitions, quiet: bool) -> Suite:
+    """The suite with the methods that stand for its own where actions are discrete."""
+    columns = []
+    for column in suite.columns:
+        method = method_for(column.method, data).name
+        if method != column.method and not quiet:
+            say(f"{data.origin.name} has {data.action_space.n} discrete actions: {column.method} is {method} there")
+        columns.append(dataclasses.replace(column, name=method, method=method))
+    return dataclasses.replace(suite, columns=tuple(columns))
 
 
 def _with_metric_from(suite: Suite, place: pathlib.Path, data: Transitions) -> Suite:

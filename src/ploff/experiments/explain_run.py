@@ -45,11 +45,13 @@ def open_explainer(path: pathlib.Path, dataset: str | None = None) -> tuple[Expl
     log = embedded_log(kind, place, seen)
     table = find_neighbors(log.table, log.metric, log.data, log.key)
     distance = DataDistance.init(log.metric, log.data, np.asarray(table.rows))
-    policy = None
+    policy = scores = None
     if runs and any(runs[0].glob(f"seed-*/{POLICY}")):
         learned = load_policy(runs[0])
         policy = lambda observations: np.asarray(learned(observations))  # noqa: E731
-    return Explainer(log.data, distance, policy), data, _gate(runs, log.key.metric, data)
+        if data.action_space.kind == "discrete":
+            scores = lambda observations: (learned.scores(observations), learned.probabilities(observations))  # noqa: E731
+    return Explainer(log.data, distance, policy, scores), data, _gate(runs, log.key.metric, data)
 
 
 def _gate(runs: list[pathlib.Path], metric: str, data: Transitions) -> Gate | None:

@@ -175,10 +175,10 @@ def _mean_and_deviation(runs: Sequence[Sequence[float]]) -> str:
     """Of one task its runs' deviation; of several the mean of theirs, as the paper has it."""
     if not all(runs):
         return NONE
-    mean = np.mean([np.mean(scores) for scores in runs])
+    mean = np.mean([float(np.mean(scores)) for scores in runs])
     if min(map(len, runs)) < 2:
         return f"{mean:.1f}"
-    return f"{mean:.1f} ± {np.mean([np.std(scores, ddof=1) for scores in runs]):.1f}"
+    return f"{mean:.1f} ± {np.mean([float(np.std(scores, ddof=1)) for scores in runs]):.1f}"
 
 
 def _paper_cell(method: str, tasks: Sequence[str]) -> str:

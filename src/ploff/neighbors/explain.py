@@ -24,6 +24,9 @@ from ploff.utils.errors import DataError, PloffError
 Policy = Callable[[np.ndarray], np.ndarray]  # observations [B, ...] in the log's units → actions, as they are logged
 
 
+Scores = Callable[[np.ndarray], tuple[Any, Any]]  # observations to scores and probabilities [B, n]
+
+
 @dataclasses.dataclass(frozen=True)
 class LoggedNeighbor:
     """A logged transition, and how far the action in question is from it."""
@@ -37,9 +40,21 @@ class LoggedNeighbor:
 
 
 @dataclasses.dataclass(frozen=True)
+class Alternative:
+    """One of the discrete actions in the same state: how far it is from the data, and what the policy thinks of it."""
+
+    action: int
+    distance: float
+    percentile: float
+    score: float | None = None  # what the policy chooses by; −∞ where it would not
+    probability: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Explanation:
     """An action, its distance to the data, and the transitions that it is nearest to, nearest first."""
 
+    observation: np.ndarray  # in the log's units
     action: np.ndarray
     origin: Literal["logged", "policy", "given"]
     distance: float
@@ -47,14 +62,24 @@ class Explanation:
     median_nn_distance: float  # the median of the log's own distances, copies left out
     sampled: int  # logged pairs that the percentile is over
     evidence: list[LoggedNeighbor]
+    alternatives: list[Alternative] = dataclasses.field(default_factory=list)  # all actions, where they are discrete
 
 
 class Explainer:
     """Answers for one log under one metric."""
 
-    def __init__(self, data: Transitions, logged: DataDistance, policy: Policy | None = None):
-        """`data` is the log on the host, `logged` its distances; a policy, if given, chooses the actions."""
-        self.data, self.logged, self.policy = data, logged, policy
+    def __init__(
+        self, data: Transitions, logged: DataDistance, policy: Policy | None = None, scores: Scores | None = None
+    ):
+        """Explains by a log and its distances.
+
+        Args:
+          data: the log on the host.
+          logged: its distances.
+          policy: chooses the actions, if there is one.
+          scores: its scores and probabilities of discrete actions.
+        """
+        self.data, self.logged, self.policy, self.scores = data, logged, policy, scores
         self.usual = np.sort(distances_to_others(logged))
         self.median_nn_distance = median_nn_distance(logged, self.usual)
 
@@ -97,6 +122,7 @@ class Explainer:
         nearest = np.argsort(distances, kind="stable")[:count]
         least = float(distances.min())
         return Explanation(
+            observation=observation,
             action=np.asarray(action),
             origin=origin,
             distance=least,
@@ -104,7 +130,25 @@ class Explainer:
             median_nn_distance=self.median_nn_distance,
             sampled=len(self.usual),
             evidence=[self._evidence(int(near[i]), float(distances[i])) for i in nearest],
+            alternatives=self._alternatives(observation, near),
         )
+
+    def _alternatives(self, observation: np.ndarray, near: np.ndarray) -> list[Alternative]:
+        """Every discrete action in that state; none where actions are vectors."""
+        space = self.data.action_space
+        if space.kind != "discrete":
+            return []
+        states, rows = (jnp.repeat(jnp.asarray(one), space.n, axis=0) for one in (self._seen(observation), near[None]))
+        distances = np.asarray(self.logged.distances_to(states, jnp.eye(space.n), rows)).min(axis=1)
+        percentiles = 100.0 * np.searchsorted(self.usual, distances, side="right") / len(self.usual)
+        found = [Alternative(i, float(distances[i]), float(percentiles[i])) for i in range(space.n)]
+        if self.scores is None:
+            return found
+        scores, probabilities = (np.asarray(one)[0] for one in self.scores(np.asarray(observation)[None]))
+        return [
+            dataclasses.replace(one, score=float(scores[one.action]), probability=float(probabilities[one.action]))
+            for one in found
+        ]
 
     def _evidence(self, row: int, distance: float) -> LoggedNeighbor:
         episode, step = self.data.locate(row)

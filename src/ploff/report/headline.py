@@ -73,7 +73,7 @@ def _named(story: ReportData, column: str) -> str:
 def _mean(story: ReportData, column: str) -> float | None:
     """The mean over tasks of the means over seeds; None where a task has no score."""
     runs = [story.results.scores[column][task] for task in story.tasks]
-    return float(np.mean([np.mean(scores) for scores in runs])) if all(runs) else None
+    return float(np.mean([float(np.mean(scores)) for scores in runs])) if all(runs) else None
 
 
 def _overlap(story: ReportData, first: str, second: str) -> bool:

@@ -172,7 +172,7 @@ def states(story: ReportData) -> str:
             continue
         if not pictures.can_be_drawn(data):
             if len(data.observation_shape) == 1:
-                names = datasets.column_names(metric.dataset, **metric.reading)
+                names = datasets.column_names(data)
                 parts += [f"<h3>{html.escape(metric.task)}</h3>", table_of(state_table(metric.learned, data, names))]
             continue
         try:

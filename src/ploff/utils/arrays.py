@@ -39,15 +39,19 @@ def aligned(rows: np.ndarray, more: np.ndarray | None = None) -> np.ndarray:
     extra = 0 if more is None else len(more)
     if not extra and rows.flags.c_contiguous and rows.ctypes.data % ALIGNMENT == 0:
         return _read_only(rows.view())
-    shape = (len(rows) + extra, *rows.shape[1:])
-    size = rows.dtype.itemsize * math.prod(shape)
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    placed = memory[start : start + size].view(rows.dtype).reshape(shape)
+    placed = empty_aligned((len(rows) + extra, *rows.shape[1:]), rows.dtype)
     placed[: len(rows)] = rows
     if more is not None:
         placed[len(rows) :] = more
     return _read_only(placed)
+
+
+def empty_aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array to be filled, where a device that shares the memory can use it without a copy."""
+    size = dtype.itemsize * math.prod(shape)
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

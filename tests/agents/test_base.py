@@ -18,7 +18,8 @@ from ploff.training.loop import TrainingRun
 from ploff.utils.errors import PloffError
 
 BESIDE = {
-    "ploff": {"bonus": "density", "critic_bonus_weight": 0.5, "num_neighbors": 3}
+    "ploff": {"bonus": "density", "critic_bonus_weight": 0.5, "num_neighbors": 3},
+    "pic": {"num_neighbors": 3},
 }  # settings without which others mean nothing
 every_method = pytest.mark.parametrize("name", agents.METHODS)
 

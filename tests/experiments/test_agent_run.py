@@ -13,7 +13,7 @@ from metric_cases import random_log
 from ploff import PloffError, agents
 from ploff.environments.evaluation import evaluate
 from ploff.experiments import agent_run
-from ploff.training.checkpoint import refuse_difference
+from ploff.training.checkpoint import refuse_difference, seal
 from ploff.training.loop import TrainingRun
 from ploff.utils.errors import PloffWarning
 
@@ -82,10 +82,11 @@ def test_a_difference_is_found_on_both_sides(tmp_path):
 def test_a_checkpoint_of_another_metric_is_refused(tmp_path):
     run = ploff.train(random_log(), "ploff-l2", out=tmp_path, settings=TINY, **BRIEF | {"steps": 10})
     path = run.folder / "seed-0" / "checkpoint.eqx"
-    header, _, arrays = path.read_bytes().partition(b"\n")
+    _, header, arrays = path.read_bytes().split(b"\n", 2)
     content = json.loads(header)
     content["identity"]["metric"] = "another"
-    path.write_bytes(json.dumps(content).encode() + b"\n" + arrays)
+    line = json.dumps(content).encode() + b"\n"
+    path.write_bytes(seal(line, arrays) + line + arrays)
     with pytest.raises(PloffError, match="was trained with metric=another, not l2"):
         ploff.train(random_log(), "ploff-l2", out=tmp_path, settings=TINY, **BRIEF | {"steps": 20})
 

@@ -110,5 +110,5 @@ def test_images_keep_all_and_are_refused_where_columns_are_asked_for():
 
 def test_a_file_that_is_none_is_refused(tmp_path):
     (tmp_path / "relevance.json").write_text('{"format": "something else"}')
-    with pytest.raises(PloffError, match="delete it"):
+    with pytest.raises(PloffError, match="remove it"):
         Relevance.load(tmp_path / "relevance.json")

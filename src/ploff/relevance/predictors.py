@@ -31,6 +31,7 @@ from ploff.utils.config import check_counts, check_not_negative, check_positive,
 
 PREDICTORS = ("inverse dynamics", "behavior", "reward")
 MAX_VALIDATION = 4096  # held-out rows that a check looks at
+MAX_PASSES = 100  # over the rows to learn from: a short log has little to say
 MARGIN = 1e-3  # of the error, by which an improvement counts as one
 
 
@@ -172,8 +173,9 @@ def fit(
     held = jnp.asarray(np.random.default_rng(seed).permutation(validation)[:MAX_VALIDATION], jnp.int32)
     rows, spread = jnp.asarray(train, jnp.int32), _spread(log, held)
     best, least, since = predictors, np.full(3, np.inf), 0
-    for step in range(0, config.steps, config.check_every):
-        count = min(config.check_every, config.steps - step)
+    steps = min(config.steps, max(config.check_every, MAX_PASSES * len(train) // config.batch_size))
+    for step in range(0, steps, config.check_every):
+        count = min(config.check_every, steps - step)
         state = _train(state, log, rows, key, jnp.asarray(step), count, config)
         errors = np.asarray(_held_out_errors(state.params, log, held) / spread)
         better = errors < least

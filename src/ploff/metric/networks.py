@@ -55,8 +55,8 @@ class PairEncoder(eqx.Module):
     action_encoder: Callable[[Array], Array]
     first_of_state: Linear
     first_of_action: Linear
-    rest: MLP
     has_end: bool = eqx.field(static=True)
+    rest: MLP
 
     @classmethod
     def init(
